@@ -1,1 +1,2 @@
-//! stub
+//! Everything the desktop does without a window: store, relay, outbox, sharing, history.
+pub mod view;

@@ -5,14 +5,17 @@ use crate::{ids::ExecutionId, time::Timestamp};
 
 /// One line of an execution's story. `seq` counts from 1 without gaps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct FleetEvent {
     pub seq: u64,
+    #[cfg_attr(feature = "ts", ts(type = "string"))]
     pub at: Timestamp,
     #[serde(flatten)]
     pub what: FleetWhat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentEnd {
     Done,
@@ -25,6 +28,7 @@ pub enum AgentEnd {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum RulingWord {
     Allow,
@@ -33,10 +37,12 @@ pub enum RulingWord {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FleetWhat {
     /// Always the first. `run_id` is what `fleet_cancel_run` takes.
     FleetStarted {
+        #[cfg_attr(feature = "ts", ts(type = "string"))]
         run_id: ExecutionId,
         ceiling: u64,
         max_concurrency: u64,

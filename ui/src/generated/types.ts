@@ -1,0 +1,333 @@
+// Written from crates/device/src/view.rs and domain::wire::event by a test. Do not edit.
+export type AgentEnd = "done" | "failed" | "cancelled" | "refused" | "replayed";
+export type RulingWord = "allow" | "ask" | "deny";
+export type FleetWhat = { "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, prompt: string, } | { "kind": "agent_started", agent: number, } | { "kind": "model_call", agent: number, turn: number, attempt: number, input: number, output: number, cached: number, estimated: boolean, cost: number | null, ms: number, } | { "kind": "agent_text", agent: number, text: string, } | { "kind": "retry", agent?: number | null, why: string, wait_ms: number, attempt: number, } | { "kind": "tool_call", call: number, agent?: number | null, tool: string, input: string, ruling: RulingWord, rule: string, line?: number | null, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, };
+export type FleetEvent = { seq: number, at: string, } & ({ "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, prompt: string, } | { "kind": "agent_started", agent: number, } | { "kind": "model_call", agent: number, turn: number, attempt: number, input: number, output: number, cached: number, estimated: boolean, cost: number | null, ms: number, } | { "kind": "agent_text", agent: number, text: string, } | { "kind": "retry", agent?: number | null, why: string, wait_ms: number, attempt: number, } | { "kind": "tool_call", call: number, agent?: number | null, tool: string, input: string, ruling: RulingWord, rule: string, line?: number | null, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, });
+export type DeskEvent = { "event": "changed", topic: Topic, } | { "event": "fleet", execution_id: string, events: FleetEvent[], };
+export type Topic = "status" | "graphs" | "executions" | "sharing" | "approvals" | "connections" | "models" | "settings";
+export type ErrorView = { 
+/**
+ * Stable word, key of the window's table of texts, such as `queue_unreachable`.
+ */
+code: string, 
+/**
+ * What happened, what it means, what to do: whole sentences.
+ */
+message: string, 
+/**
+ * The argument at fault, where there is one.
+ */
+field: string | null, 
+/**
+ * Position in a Graph's source, counted from 1.
+ */
+line: number | null, column: number | null, };
+export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: string, } | { "at": "server_says", message: string, repair: boolean, };
+export type StatusView = { relay: RelayView, running: Array<RunningView>, tokens_today: number, approvals_waiting: number, 
+/**
+ * Completions the server has not confirmed yet.
+ */
+outbox: number, 
+/**
+ * Completions the server refuses.
+ */
+needs_attention: number, 
+/**
+ * Address of the paired queue.
+ */
+queue: string | null, graphs: number, version: string, };
+export type RunningView = { execution_id: string, graph: string, agents_running: number, agents_waiting: number, asking: number, since: number, };
+export type GraphStatus = "draft" | "ready" | "archived";
+export type TemplateRow = { id: string, name: string, description: string, source: string, };
+export type GraphRow = { id: string, name: string, slug: string, description: string, version: number, status: GraphStatus, 
+/**
+ * Names of the projects it is ticked for.
+ */
+shared_with: Array<string>, updated_at: number, last_execution: LastExecution | null, 
+/**
+ * Powers gained since it was ticked, in words; empty when none.
+ */
+gained: Array<string>, };
+export type LastExecution = { execution_id: string, state: ExecutionState, at: number, };
+export type GraphDetail = { row: GraphRow, source: string, inspection: Inspection, versions: Array<VersionRow>, powers: Powers, };
+export type VersionRow = { version: number, name: string | null, saved_at: number, lines: number, };
+export type Inspection = { name: string | null, description: string | null, phases: Array<string>, 
+/**
+ * JSON Schema of the arguments, compact text.
+ */
+args_schema: string | null, tools: Array<string>, models: Array<string>, faults: Array<SourceFault>, };
+export type SourceFault = { line: number, column: number, message: string, 
+/**
+ * `error` keeps the Graph from being ready; `warning` does not.
+ */
+severity: Severity, };
+export type Severity = "error" | "warning";
+export type Powers = { tools: Array<ToolPower>, folders: Array<FolderView>, models: Array<string>, token_ceiling: number, max_concurrency: number, 
+/**
+ * Worst case, where it can be told from the source.
+ */
+agents_max: number | null, };
+export type ToolPower = { tool: string, ruling: Ruling, because: string, };
+export type GraphChange = { name: string | null, slug: string | null, description: string | null, status: GraphStatus | null, };
+export type ExportedFile = { file_name: string, text: string, };
+export type ExecutionState = "claiming" | "running" | "completed" | "failed" | "cancelled";
+export type ExecutionFilter = { graph_id: string | null, project_id: string | null, agent: string | null, state: ExecutionState | null, 
+/**
+ * Only what the owner started (`owner`), or what came as a command (`command`).
+ */
+origin: string | null, text: string | null, 
+/**
+ * `next` of the page before.
+ */
+after: string | null, 
+/**
+ * 1 to 200, default 50.
+ */
+limit: number | null, };
+export type ExecutionPage = { rows: Array<ExecutionRow>, next: string | null, total: number, };
+export type ExecutionRow = { execution_id: string, graph_id: string, graph: string, version: number, state: ExecutionState, reason: string | null, dry: boolean, started_at: number, ended_at: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, asking: number, 
+/**
+ * Present for a command's execution.
+ */
+command: CommandOrigin | null, };
+export type CommandOrigin = { command_id: string, project_id: string, project: string, 
+/**
+ * Name of the connected agent, where the server told it.
+ */
+agent: string | null, pickup_wait_ms: number | null, delivery: Delivery, };
+export type Delivery = { "at": "not_yet" } | { "at": "in_outbox", tries: number, last_error: string | null, } | { "at": "delivered", when: number, } | { "at": "too_late", when: number, status: string, } | { "at": "needs_attention", tries: number, server_says: string, } | { "at": "discarded", when: number, };
+export type ExecutionDetail = { row: ExecutionRow, 
+/**
+ * Compact JSON text.
+ */
+args: string, result: string | null, error: string | null, 
+/**
+ * Line of the Graph's source where it failed, counted from 1.
+ */
+error_line: number | null, 
+/**
+ * The source that ran.
+ */
+source: string, ceiling: number, ledger: Array<LedgerRow>, can_resume: boolean, events: FleetEvent[], };
+export type LedgerRow = { label: string, reserved: number, settled: number | null, estimated: boolean, };
+export type SharingView = { connected: boolean, projects: Array<SharedProject>, rows: Array<SharingRow>, 
+/**
+ * At most this many sessions may be ticked for one project.
+ */
+limit: number, attention: Array<AttentionRow>, };
+export type SharedProject = { project_id: string, name: string, enabled: boolean, readable: boolean, ticked: number, last_sync: number | null, syncing: boolean, sync_error: string | null, 
+/**
+ * Pickup waits of the last commands, newest first.
+ */
+pickup_waits_ms: Array<number>, 
+/**
+ * What Claude sees for it now.
+ */
+visible: Array<VisibleSession>, };
+export type VisibleSession = { name: string, slug: string, description: string, version: number, };
+export type SharingRow = { graph_session_id: string, name: string, slug: string, status: GraphStatus, 
+/**
+ * Project ids it is ticked for.
+ */
+ticked: Array<string>, gained: Array<string>, };
+export type AttentionRow = { command_id: string, execution_id: string | null, graph: string, server_says: string, tries: number, next_try: number | null, };
+export type Ruling = "allow" | "ask" | "deny";
+export type ApprovalsView = { waiting: Array<ApprovalQuestion>, tools: Array<ToolSetting>, rules: Array<RuleRow>, 
+/**
+ * Newest first.
+ */
+log: Array<RulingLogRow>, };
+export type ApprovalQuestion = { approval: number, execution_id: string, graph: string, 
+/**
+ * Label of the agent; absent when the script itself calls the tool.
+ */
+agent: string | null, phase: string | null, project: string | null, connected_agent: string | null, tool: string, 
+/**
+ * The tool in plain words, such as "Write a file".
+ */
+title: string, 
+/**
+ * All arguments as pretty JSON, nothing left out, hidden characters made visible.
+ */
+arguments: string, effect: Effect, 
+/**
+ * Why it is asked: the rule or default in words.
+ */
+because: string, 
+/**
+ * What "Always allow" would save, in words; absent where only once or this run is offered.
+ */
+exact_rule: string | null, 
+/**
+ * True when the exact rule would hold everywhere: the window asks once more.
+ */
+rule_is_everywhere: boolean, asked_at: number, seconds_left: number, seconds_total: number, 
+/**
+ * Other questions behind this one.
+ */
+waiting_behind: number, 
+/**
+ * A question of the script (`ask`) with fixed answers, instead of a tool.
+ */
+options: Array<string> | null, };
+export type Effect = { real_path: string | null, folder: string | null, 
+/**
+ * Unified diff for a file edit or write.
+ */
+diff: string | null, command_line: string | null, host: string | null, 
+/**
+ * Present for commands: true when sandboxed.
+ */
+sandboxed: boolean | null, };
+export type ApprovalAnswer = { "answer": "once" } | { "answer": "this_run" } | { "answer": "always" } | { "answer": "deny", note: string | null, } | { "answer": "option", index: number, };
+export type ToolSetting = { tool: string, title: string, description: string, 
+/**
+ * Where it comes from: `built in`, or the MCP server's name.
+ */
+source: string, ruling: Ruling, 
+/**
+ * True when the owner has not set it: the class default holds.
+ */
+is_default: boolean, };
+export type RuleRow = { rule_id: number, text: string, tool: string, ruling: Ruling, scope: string, created_at: number, last_used_at: number | null, uses: number, 
+/**
+ * A rule that cannot be read denies.
+ */
+broken: boolean, };
+export type RuleDraft = { tool: string, ruling: Ruling, 
+/**
+ * Folder for file tools; host for http_fetch; argv prefix (JSON array) for run_command; empty for any.
+ */
+pattern: string | null, graph_session_id: string | null, project_id: string | null, };
+export type RulingLogRow = { at: number, execution_id: string, graph: string, agent: string | null, tool: string, ruling: Ruling, because: string, 
+/**
+ * How a question was answered, and by whom.
+ */
+answer: string | null, waited_ms: number | null, };
+export type ConnectionsView = { paired: Pairing | null, 
+/**
+ * The built-in queue can be used on this computer.
+ */
+builtin_offered: boolean, projects: Array<ProjectRow>, agents: Array<AgentRow>, secrets: SecretStoreView, 
+/**
+ * The last words of the server or the network, when something is wrong.
+ */
+problem: string | null, };
+export type Pairing = { address: string, owner: string, device_id: string, device_name: string, builtin: boolean, mcp_url: string, };
+export type ProjectRow = { project_id: string, name: string, enabled: boolean, };
+export type AgentRow = { agent_id: string, name: string, kind: string, projects: Array<string>, scopes: Array<string>, created_at: number, last_used_at: number | null, revoked: boolean, };
+export type SecretStoreView = { 
+/**
+ * `os`, `encrypted_file`, `memory`, or `unknown` while it is being probed.
+ */
+kind: string, text: string, };
+export type SecretStoreChoice = { "store": "os" } | { "store": "encrypted_file", passphrase: string, } | { "store": "memory" };
+export type GrantDraft = { name: string, project_ids: Array<string>, 
+/**
+ * `read`, or `read` and `run`.
+ */
+may_run: boolean, };
+export type MintedToken = { token: string, mcp_url: string, claude_code_line: string, };
+export type MadeConnectCode = { code: string, expires_at: number, mcp_url: string, claude_code_line: string, claude_ai_steps: Array<string>, claude_desktop_steps: Array<string>, };
+export type ModelsView = { providers: Array<ProviderRow>, 
+/**
+ * default, fast, strong, local → model.
+ */
+aliases: Array<AliasRow>, found: Array<FoundServer>, prices: Array<PriceRow>, };
+export type ProviderRow = { provider_id: string, 
+/**
+ * `anthropic`, `openai_compatible` or `ollama`.
+ */
+kind: string, name: string, address: string, has_key: boolean, models: Array<string>, concurrency: number, local: boolean, };
+export type AliasRow = { alias: string, model: string | null, };
+export type FoundServer = { name: string, address: string, kind: string, models: Array<string>, };
+export type PriceRow = { model: string, input_per_mtok: number, output_per_mtok: number, };
+export type ProviderDraft = { provider_id: string | null, kind: string, name: string, address: string, 
+/**
+ * Goes to the secret store and is never shown again; absent keeps the stored one.
+ */
+key: string | null, models: Array<string>, concurrency: number, };
+export type ProviderTest = { ok: boolean, text: string, ms: number, };
+export type FolderAccess = "read" | "write";
+export type FolderView = { path: string, access: FolderAccess, 
+/**
+ * Why it cannot be used now, if so.
+ */
+problem: string | null, };
+export type Theme = "system" | "light" | "dark";
+export type SettingsView = { folders: Array<FolderView>, token_ceiling: number, max_concurrency: number, max_tokens_per_call: number, approval_timeout_s: number, 
+/**
+ * Instant (doorbell) or every 20 s.
+ */
+pickup_instant: boolean, paused: boolean, start_at_login: boolean, keep_in_tray: boolean, tell_asks: boolean, theme: Theme, language: string, retention_days: number, data_folder: string, logs_folder: string, };
+export type SettingsChange = { token_ceiling: number | null, max_concurrency: number | null, max_tokens_per_call: number | null, approval_timeout_s: number | null, pickup_instant: boolean | null, paused: boolean | null, start_at_login: boolean | null, keep_in_tray: boolean | null, tell_asks: boolean | null, theme: Theme | null, language: string | null, retention_days: number | null, };
+export type DoctorReport = { hops: Array<DoctorHop>, summary: string, };
+export type DoctorHop = { name: string, ok: boolean, ms: number | null, text: string, };
+export type Commands = {
+  status_get: { args: {  }; answer: StatusView };
+  templates_list: { args: {  }; answer: TemplateRow[] };
+  graphs_list: { args: {  }; answer: GraphRow[] };
+  graph_open: { args: { id: string }; answer: GraphDetail };
+  graph_create: { args: { source: string }; answer: GraphDetail };
+  graph_create_from_template: { args: { template: string }; answer: GraphDetail };
+  graph_import: { args: { file_name: string, source: string }; answer: GraphDetail };
+  graph_export: { args: { id: string }; answer: ExportedFile };
+  graph_save: { args: { id: string, source: string }; answer: GraphDetail };
+  graph_update: { args: { id: string, change: GraphChange }; answer: GraphDetail };
+  graph_duplicate: { args: { id: string }; answer: GraphDetail };
+  graph_delete: { args: { id: string }; answer: null };
+  graph_undelete: { args: { id: string }; answer: GraphDetail };
+  graph_version_source: { args: { id: string, version: number }; answer: string };
+  graph_version_name: { args: { id: string, version: number, name: string }; answer: GraphDetail };
+  graph_inspect: { args: { source: string }; answer: Inspection };
+  run_graph_now: { args: { id: string, args: string }; answer: string };
+  run_graph_dry: { args: { id: string, args: string }; answer: string };
+  fleet_cancel_run: { args: { execution_id: string }; answer: null };
+  executions_list: { args: { filter: ExecutionFilter }; answer: ExecutionPage };
+  execution_open: { args: { execution_id: string }; answer: ExecutionDetail };
+  execution_events: { args: { execution_id: string, after: number }; answer: FleetEvent[] };
+  execution_export: { args: { execution_id: string }; answer: ExportedFile };
+  execution_resume: { args: { execution_id: string }; answer: string };
+  sharing_get: { args: {  }; answer: SharingView };
+  sharing_tick: { args: { project_id: string, graph_session_id: string, ticked: boolean }; answer: SharingView };
+  project_enable: { args: { project_id: string, enabled: boolean }; answer: SharingView };
+  project_readable: { args: { project_id: string, readable: boolean }; answer: SharingView };
+  attention_retry: { args: { command_id: string }; answer: SharingView };
+  attention_discard: { args: { command_id: string }; answer: SharingView };
+  approvals_get: { args: {  }; answer: ApprovalsView };
+  approval_answer: { args: { approval: number, answer: ApprovalAnswer }; answer: ApprovalsView };
+  tool_setting_set: { args: { tool: string, ruling: Ruling }; answer: ApprovalsView };
+  rule_add: { args: { rule: RuleDraft }; answer: ApprovalsView };
+  rule_delete: { args: { rule_id: number }; answer: ApprovalsView };
+  connections_get: { args: {  }; answer: ConnectionsView };
+  pair: { args: { address: string, pairing_code: string }; answer: ConnectionsView };
+  pair_builtin: { args: {  }; answer: ConnectionsView };
+  unpair: { args: {  }; answer: ConnectionsView };
+  project_create: { args: { name: string }; answer: ConnectionsView };
+  project_rename: { args: { project_id: string, name: string }; answer: ConnectionsView };
+  project_delete: { args: { project_id: string }; answer: ConnectionsView };
+  agent_token_mint: { args: { grant: GrantDraft }; answer: MintedToken };
+  connect_code_make: { args: { grant: GrantDraft }; answer: MadeConnectCode };
+  sign_in_code_make: { args: {  }; answer: MadeConnectCode };
+  agent_revoke: { args: { agent_id: string }; answer: ConnectionsView };
+  models_get: { args: {  }; answer: ModelsView };
+  models_discover: { args: {  }; answer: ModelsView };
+  provider_save: { args: { provider: ProviderDraft }; answer: ModelsView };
+  provider_delete: { args: { provider_id: string }; answer: ModelsView };
+  provider_test: { args: { provider_id: string }; answer: ProviderTest };
+  model_alias_set: { args: { alias: string, model: string }; answer: ModelsView };
+  settings_get: { args: {  }; answer: SettingsView };
+  settings_update: { args: { change: SettingsChange }; answer: SettingsView };
+  folder_pick: { args: {  }; answer: string | null };
+  folder_add: { args: { path: string, access: FolderAccess }; answer: SettingsView };
+  folder_remove: { args: { path: string }; answer: SettingsView };
+  secret_store_choose: { args: { choice: SecretStoreChoice }; answer: ConnectionsView };
+  doctor_run: { args: {  }; answer: DoctorReport };
+  window_ready: { args: {  }; answer: null };
+  log_ui: { args: { level: string, message: string }; answer: null };
+};
+export type PopupCommands = {
+  popup_question: { args: {  }; answer: ApprovalQuestion | null };
+  popup_answer: { args: { answer: ApprovalAnswer }; answer: null };
+  popup_log_ui: { args: { level: string, message: string }; answer: null };
+};
