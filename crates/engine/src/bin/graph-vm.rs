@@ -1,1 +1,2 @@
-fn main(){}
+//! The child process in which one Graph's script runs.
+fn main() {}

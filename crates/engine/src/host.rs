@@ -1,0 +1,188 @@
+//! The port to whoever does the work: `crates/device` in the app, a modelled executor in tests and simulation.
+//!
+//! Every call carries what the script said; the host rules on it, does it and answers. Dropping a returned future must stop the work.
+use domain::{RawJson, Slug, wire::event::FleetWhat};
+
+use crate::{fleet::Fleet, seat::Seat};
+
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+pub trait FleetHost: Send + Sync + 'static {
+    /// One line of the story. The host adds number and time, stores and shows it. Called in order, must not block for long.
+    fn event(&self, what: FleetWhat);
+
+    /// Runs one agent to its end. Each model call of it reserves with [`Fleet::reserve`] before it is made and is settled after.
+    /// The engine has told `agent_queued` and `agent_started` before and tells `agent_finished` after; the host tells `model_call`,
+    /// `agent_text`, `retry`, `tool_call`, `approval_*` and `tool_result`.
+    fn agent<'a>(&'a self, fleet: &'a Fleet, call: AgentCall, seat: Seat) -> BoxFuture<'a, Result<AgentAnswer, CallError>>;
+
+    /// Runs one tool for the script itself, under the same rules as an agent's call. The host tells `tool_call`, `approval_*`, `tool_result`.
+    fn tool<'a>(&'a self, fleet: &'a Fleet, call: ToolCall, seat: Seat) -> BoxFuture<'a, Result<RawJson, CallError>>;
+
+    /// Asks the owner. An unanswered question with a default answers the default; without one it fails with [`CallCode::Unanswered`].
+    /// The execution's clock stands still meanwhile.
+    fn ask<'a>(&'a self, fleet: &'a Fleet, question: OwnerQuestion) -> BoxFuture<'a, Result<RawJson, CallError>>;
+
+    /// Source of another `ready` Graph of this device. [`CallCode::NoGraph`] where there is none.
+    fn graph(&self, slug: &Slug) -> Result<CalledGraph, CallError>;
+}
+
+/// One `agent(prompt, options)` of the script. Options that were not given are `None`; unknown options were refused before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentCall {
+    /// Counts from 1 in an execution, over all its Graphs.
+    pub agent: u64,
+    pub prompt: String,
+    /// Given by the script, else made from the prompt's first words.
+    pub label: String,
+    pub phase: Option<String>,
+    pub model: Option<String>,
+    pub system: Option<String>,
+    /// Names the script allows its agent. It can only narrow what the rules allow. `None`: what `meta.tools` names, else none.
+    pub tools: Option<Vec<String>>,
+    /// JSON Schema the answer must be valid against.
+    pub schema: Option<RawJson>,
+    pub max_tokens: Option<u64>,
+    pub timeout_ms: u64,
+    pub wave: Option<u64>,
+    /// Call site in the source, counted from 1.
+    pub line: Option<u32>,
+    /// The Graphs that are on the way to this call, outermost first; the strictest rules of all hold. Never empty.
+    pub graphs: Vec<Slug>,
+}
+
+/// What an agent came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentAnswer {
+    /// A JSON string for text, the object for a call with a schema.
+    pub value: RawJson,
+    pub tokens: u64,
+    /// `None` where no price is known.
+    pub cost: Option<f64>,
+    /// The answer came from the journal.
+    pub replayed: bool,
+}
+
+/// One `tool(name, input)` of the script itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    pub tool: String,
+    pub input: RawJson,
+    pub line: Option<u32>,
+    pub graphs: Vec<Slug>,
+}
+
+/// One `ask(question, options)` of the script.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnerQuestion {
+    pub question: String,
+    /// The answers to choose from; empty: free text.
+    pub options: Vec<String>,
+    /// What counts when nobody answers in time.
+    pub default: Option<RawJson>,
+    pub timeout_ms: u64,
+    pub line: Option<u32>,
+    pub graphs: Vec<Slug>,
+}
+
+/// A Graph that another one calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CalledGraph {
+    pub slug: Slug,
+    pub source: String,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
+        /// Why a call failed, as the script reads it in `error.code`. The class by which a wave counts its failures.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum CallCode { $($(#[$doc])* $variant),+ }
+        impl CallCode {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The next call would pass the token (or money) ceiling. Ends waves; never retried.
+    CeilingReached = "ceiling_reached",
+    /// The wave had too many failures of one class before this call started.
+    WaveStopped = "wave_stopped",
+    /// A guard of the engine: too many agents, items, host calls, or too deep a chain of Graphs.
+    Limit = "limit",
+    /// The execution is being stopped. Scripts never see it: they are gone.
+    Cancelled = "cancelled",
+    /// The rules, the owner or nobody's answer denied it; the message says which.
+    Denied = "denied",
+    /// Nobody answered the owner's question and there is no default.
+    Unanswered = "unanswered",
+    /// No model is set up that fits.
+    NoModel = "no_model",
+    /// The model's answer did not fit the schema, after re-asking.
+    Schema = "schema",
+    /// The call's own time was over.
+    Timeout = "timeout",
+    /// No byte from the model for too long.
+    Stalled = "stalled",
+    /// The model refused to answer.
+    Refused = "refused",
+    /// The conversation does not fit the model.
+    ContextOverflow = "context_overflow",
+    RateLimited = "rate_limited",
+    /// The provider failed otherwise.
+    Provider = "provider",
+    /// The agent repeated itself or took too many turns.
+    Loop = "loop",
+    /// The tool ran and failed.
+    ToolFailed = "tool_failed",
+    /// There is no such tool.
+    NoTool = "no_tool",
+    /// There is no such `ready` Graph.
+    NoGraph = "no_graph",
+    /// The called Graph failed; the message says why.
+    GraphFailed = "graph_failed",
+    /// The call's arguments are not what the function takes.
+    Invalid = "invalid",
+}
+
+impl CallCode {
+    /// Rejects a whole wave at once instead of leaving `null` in one place.
+    pub const fn ends_waves(self) -> bool {
+        matches!(self, Self::CeilingReached | Self::WaveStopped | Self::Limit | Self::Cancelled)
+    }
+}
+
+/// A failed call, as the script gets it (`AgentError`, `ToolError`, …).
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{}: {message}", code.as_str())]
+pub struct CallError {
+    pub code: CallCode,
+    /// What happened, what to do: one or two plain sentences.
+    pub message: String,
+    /// A later attempt may succeed.
+    pub retryable: bool,
+    /// What the failed call used all the same.
+    pub tokens: u64,
+    pub cost: Option<f64>,
+}
+
+impl CallError {
+    pub fn new(code: CallCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retryable: false, tokens: 0, cost: None }
+    }
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+    pub fn used(mut self, tokens: u64, cost: Option<f64>) -> Self {
+        self.tokens = tokens;
+        self.cost = cost;
+        self
+    }
+}
