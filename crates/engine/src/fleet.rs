@@ -63,7 +63,7 @@ pub struct Fleet {
     pub run_id: ExecutionId,
     pub settings: Settings,
     host: Arc<dyn FleetHost>,
-    ledger: Mutex<Ledger>,
+    ledger: Arc<Mutex<Ledger>>,
     stop: CancellationToken,
     stopped: Mutex<Option<StopWhy>>,
     /// Cancelled once the ceiling is reached: whoever waits for a place is refused at once.
@@ -81,7 +81,7 @@ impl Fleet {
         let watch = Stopwatch::start();
         Arc::new(Self {
             run_id,
-            ledger: Mutex::new(Ledger::new(settings.token_ceiling)),
+            ledger: Arc::new(Mutex::new(Ledger::new(settings.token_ceiling))),
             stop: CancellationToken::new(),
             stopped: Mutex::new(None),
             closed: CancellationToken::new(),
@@ -136,6 +136,18 @@ impl Fleet {
             ledger.is_reached()
         };
         if is_reached {
+            self.closed.cancel();
+        }
+        self.tell_ledger();
+    }
+
+    /// The ledger itself, for a host whose agents reserve and settle in it directly. It says so with [`Fleet::ledger_changed`].
+    pub fn shared_ledger(&self) -> Arc<Mutex<Ledger>> {
+        Arc::clone(&self.ledger)
+    }
+    /// The shared ledger was used: tells the story, and refuses whoever waits once the ceiling is reached.
+    pub fn ledger_changed(&self) {
+        if self.lock().is_reached() {
             self.closed.cancel();
         }
         self.tell_ledger();
