@@ -1,0 +1,223 @@
+//! Whole flows with the real programs. Each test is a story; the desktop is `graph-deskd`, the same desktop without a window.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+#[path = "support/line.rs"]
+mod line;
+#[path = "support/world.rs"]
+mod world;
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use world::{PATIENCE, World};
+
+const ECHO: &str = "export const meta = { name: 'Echo', description: 'Gives its arguments back' };\nreturn { got: args };\n";
+/// Runs until it is stopped; says when it began.
+const SLOW: &str =
+    "export const meta = { name: 'Slow', description: 'Waits' };\nphase('Waiting');\nawait sleep(args.seconds ?? 600);\nreturn 'done';\n";
+const WRITES: &str = "export const meta = { name: 'Writes', description: 'Writes a file', tools: ['write_file'] };\n\
+    await tool('write_file', { path: args.path, content: 'once' });\nreturn 'written';\n";
+
+const UNSHARED: &str = "Graph session is no longer shared with this project";
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_ticket_becomes_a_result_and_the_same_key_is_the_same_ticket() {
+    let mut world = World::new();
+    world.share("echo", ECHO);
+    world.serve();
+    let agent = world.agent("Claude");
+    let session = agent.session("echo");
+    let command = agent.run(&session, json!({"z": 1, "a": [true, null]}), "key-of-one-run");
+    assert_eq!(agent.run(&session, json!({"a": [true, null], "z": 1}), "key-of-one-run"), command);
+    let run = agent.wait_terminal(&command);
+    assert_eq!((&run["status"], &run["reason"]), (&json!("completed"), &json!("done")), "{run}");
+    assert_eq!(run["result"], json!({"got": {"z": 1, "a": [true, null]}}));
+    assert!(run["pickup_wait_ms"].as_u64().unwrap() < 15_000, "the doorbell rang: {run}");
+    assert_eq!(world.executions("echo").len(), 1);
+}
+
+#[test]
+fn a_lost_start_answer_neither_runs_the_command_twice_nor_loses_it() {
+    let mut world = World::new();
+    world.share("echo", ECHO);
+    world.line.lose_answer("/start");
+    world.serve();
+    let agent = world.agent("Claude");
+    let command = agent.run(&agent.session("echo"), json!({}), "key-lost-start");
+    let run = agent.wait_terminal(&command);
+    assert_eq!(run["status"], "completed", "{run}");
+    assert_eq!(world.line.lost(), 1);
+    assert_eq!(world.executions("echo").len(), 1);
+}
+
+#[test]
+fn a_lost_completion_answer_is_sent_again_and_recorded_once() {
+    let mut world = World::new();
+    world.share("echo", ECHO);
+    world.line.lose_answer("/complete");
+    world.serve();
+    let agent = world.agent("Claude");
+    let command = agent.run(&agent.session("echo"), json!({"n": 1}), "key-lost-completion");
+    assert_eq!(agent.wait_terminal(&command)["status"], "completed");
+    assert_eq!(world.line.lost(), 1);
+    wait_until("the outbox is empty", || world.deskd_json(&["status", "--json"])["outbox"] == 0);
+    assert_eq!(world.executions("echo").len(), 1);
+}
+
+#[test]
+fn a_desktop_killed_in_mid_run_never_runs_the_command_again() {
+    let mut world = World::new();
+    world.share("slow", SLOW);
+    world.share("echo", ECHO);
+    world.serve();
+    let agent = world.agent("Claude");
+    let slow = agent.run(&agent.session("slow"), json!({}), "key-killed-run");
+    let next = agent.run(&agent.session("echo"), json!({}), "key-next-run");
+    agent.wait_running(&slow);
+    world.desk.take().unwrap().kill();
+    world.serve();
+    let run = agent.wait_terminal(&slow);
+    assert_eq!((&run["status"], &run["reason"]), (&json!("failed"), &json!("device_restarted")), "{run}");
+    assert_eq!(run["error"], "The desktop restarted while this run was in progress");
+    assert_eq!(agent.wait_terminal(&next)["status"], "completed");
+    assert_eq!(world.executions("slow").len(), 1);
+}
+
+#[test]
+fn a_desktop_killed_at_any_marked_point_ends_every_command_once() {
+    // Before the outbox row: the run is lost and says so. After it: the stored completion is delivered.
+    for (point, status, reason) in [
+        ("after_execution_stored", "failed", "device_restarted"),
+        ("after_start_granted", "failed", "device_restarted"),
+        ("before_outbox_write", "failed", "device_restarted"),
+        ("after_outbox_write", "completed", "done"),
+        ("after_completion_posted", "completed", "done"),
+    ] {
+        let mut world = World::new();
+        world.share("writes", WRITES);
+        let file = world.files().join("out.txt");
+        world.deskd(&["allow", "write_file", "--under", world.files().to_str().unwrap()]);
+        world.serve_with(&[("GRAPH_DESK_CRASH_AT", point)]);
+        let agent = world.agent("Claude");
+        let command = agent.run(&agent.session("writes"), json!({"path": file}), &format!("key-{point}"));
+        let died = world.desk.as_mut().unwrap().wait();
+        assert!(!died.success(), "{point}: it was to die there");
+        world.serve();
+        let run = agent.wait_terminal(&command);
+        assert_eq!((&run["status"], &run["reason"]), (&json!(status), &json!(reason)), "{point}: {run}");
+        assert_eq!(world.executions("writes").len(), 1, "{point}");
+    }
+}
+
+#[test]
+fn a_queue_killed_in_mid_run_forgets_nothing_it_answered() {
+    let mut world = World::new();
+    world.share("slow", SLOW);
+    world.serve();
+    let agent = world.agent("Claude");
+    let session = agent.session("slow");
+    let running = agent.run(&session, json!({"seconds": 4}), "key-running-while-killed");
+    let queued = agent.run(&session, json!({"seconds": 0}), "key-queued-while-killed");
+    let cancelled = agent.run(&session, json!({"seconds": 0}), "key-cancelled-before");
+    agent.wait_running(&running);
+    assert_eq!(agent.cancel(&cancelled)["status"], "cancelled");
+    world.restart_queue();
+    assert_eq!(agent.get(&cancelled)["reason"], "cancelled_while_queued");
+    for command in [&running, &queued] {
+        let run = agent.wait_terminal(command);
+        assert_eq!(run["status"], "completed", "{run}");
+    }
+    assert_eq!(world.executions("slow").len(), 2);
+}
+
+#[test]
+fn an_offline_desktop_runs_everything_in_order_when_it_returns() {
+    let mut world = World::new();
+    world.share("echo", ECHO);
+    world.serve();
+    let agent = world.agent("Claude");
+    let session = agent.session("echo");
+    world.line.set_down(true);
+    let commands: Vec<_> = (0..3).map(|n| agent.run(&session, json!({"n": n}), &format!("key-offline-{n}"))).collect();
+    assert!(commands.iter().all(|c| agent.get(c)["status"] == "queued"));
+    world.line.set_down(false);
+    let runs: Vec<_> = commands.iter().map(|c| agent.wait_terminal(c)).collect();
+    assert!(runs.iter().all(|run| run["status"] == "completed"), "{runs:?}");
+    let started: Vec<_> = runs.iter().map(|run| run["times"]["started_at"].as_str().unwrap()).collect();
+    assert!(started.is_sorted(), "{started:?}");
+}
+
+#[test]
+fn a_revoked_tick_ends_what_waits_and_spares_what_runs() {
+    let mut world = World::new();
+    world.share("slow", SLOW);
+    world.share("echo", ECHO);
+    world.serve();
+    let agent = world.agent("Claude");
+    let (slow, echo) = (agent.session("slow"), agent.session("echo"));
+    let running = agent.run(&slow, json!({"seconds": 5}), "key-runs-on");
+    let waiting = agent.run(&echo, json!({}), "key-untick-me");
+    agent.wait_running(&running);
+    world.deskd(&["unshare", "echo", "--project", "Home"]);
+    let run = agent.wait_terminal(&waiting);
+    assert_eq!((&run["status"], &run["reason"], &run["error"]), (&json!("cancelled"), &json!("not_shared"), &json!(UNSHARED)), "{run}");
+    assert_eq!(agent.wait_terminal(&running)["status"], "completed");
+    assert_eq!(world.executions("echo").len(), 0);
+}
+
+#[test]
+fn an_agent_stops_its_own_run_and_cannot_see_another_ones() {
+    let mut world = World::new();
+    world.share("slow", SLOW);
+    world.serve();
+    let (first, second) = (world.agent("Claude"), world.agent("Another"));
+    let command = first.run(&first.session("slow"), json!({}), "key-to-be-stopped");
+    first.wait_running(&command);
+    let not_found = Err("Graph run not found or access removed".to_owned());
+    for arguments in [json!({"command_id": command}), json!({"command_id": "00000000-0000-4000-8000-000000000001"}), json!({"command_id": "x"})] {
+        assert_eq!(second.call("get_graph_run", arguments.clone()), not_found);
+        assert_eq!(second.call("cancel_graph_run", arguments), not_found);
+    }
+    assert_eq!(first.cancel(&command)["cancel_requested"], true);
+    let run = first.wait_terminal(&command);
+    assert_eq!((&run["status"], &run["reason"]), (&json!("cancelled"), &json!("stopped")), "{run}");
+    assert!(run.get("result").is_none());
+}
+
+#[test]
+fn without_a_window_an_ask_is_denied_at_once_in_words() {
+    let mut world = World::new();
+    world.share("writes", WRITES);
+    world.serve();
+    let agent = world.agent("Claude");
+    let file = world.files().join("never.txt");
+    let command = agent.run(&agent.session("writes"), json!({"path": file}), "key-nobody-there");
+    let run = agent.wait_terminal(&command);
+    assert_eq!((&run["status"], &run["reason"]), (&json!("failed"), &json!("script_error")), "{run}");
+    let error = run["error"].as_str().unwrap();
+    assert!(error.contains("write_file") && error.contains("graph-deskd allow"), "{error}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_graph_that_spins_is_stopped_and_the_next_one_runs() {
+    let mut world = World::new();
+    world.share("spin", "export const meta = { name: 'Spin', description: 'Never ends' };\nphase('Spinning');\nwhile (true) {}\n");
+    world.share("echo", ECHO);
+    world.serve();
+    let agent = world.agent("Claude");
+    let spinning = agent.run(&agent.session("spin"), json!({}), "key-spins-for-ever");
+    let next = agent.run(&agent.session("echo"), json!({}), "key-comes-after");
+    agent.wait_running(&spinning);
+    agent.cancel(&spinning);
+    let run = agent.wait_terminal(&spinning);
+    assert_eq!(run["status"], "cancelled", "{run}");
+    assert_eq!(agent.wait_terminal(&next)["status"], "completed");
+}
