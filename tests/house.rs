@@ -33,6 +33,7 @@ fn a_crate_names_only_what_stands_to_its_left() {
         ("device", &["domain", "engine", "agent"]),
         ("server", &["domain"]),
         ("graph-desk", &["domain", "engine", "agent", "device", "server"]),
+        ("graph-bench", &[]),
         ("graph-sim", &["domain", "device", "server"]),
     ]
     .into();

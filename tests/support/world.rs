@@ -83,7 +83,7 @@ impl World {
         let queue = start_queue(dir.path(), "127.0.0.1:0");
         let address = queue.first_line.strip_prefix("listening on ").unwrap_or_else(|| panic!("said {:?}", queue.first_line)).to_owned();
         let line = Line::to(address.strip_prefix("http://").unwrap());
-        let mut world = Self { dir, queue: Some(queue), address, line, desk: None, token: String::new() };
+        let world = Self { dir, queue: Some(queue), address, line, desk: None, token: String::new() };
         let code = world.pairing_code();
         let via_line = world.line.address();
         world.deskd(&["pair", &via_line, &code]);

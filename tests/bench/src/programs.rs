@@ -1,0 +1,84 @@
+//! The release programs, started and watched.
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+use serde_json::Value;
+
+pub fn release_dir() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_path_buf()
+}
+
+/// A folder on the disk the product would use, not in memory.
+pub fn scratch() -> PathBuf {
+    let dir = release_dir().parent().unwrap().join("bench-scratch");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+pub struct Program {
+    child: Child,
+    pub first_line: String,
+    pub started_ms: f64,
+}
+
+impl Program {
+    pub fn start(command: &mut Command) -> Self {
+        let at = Instant::now();
+        let log = std::fs::File::options().create(true).append(true).open(scratch().join("programs.log")).unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first_line = lines.next().unwrap().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, first_line, started_ms: at.elapsed().as_secs_f64() * 1000.0 }
+    }
+
+    /// Resident memory in MiB.
+    pub fn rss_mib(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let kb: f64 =
+            status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.trim().strip_suffix(" kB")).unwrap().trim().parse().unwrap();
+        kb / 1024.0
+    }
+
+    /// CPU time used so far, in milliseconds.
+    pub fn cpu_ms(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+        ticks * 10.0
+    }
+}
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn queue(dir: &Path, more: &[&str]) -> Program {
+    let mut command = Command::new(release_dir().join("graph-queue"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--database"]).arg(dir.join("queue.db")).args(more);
+    Program::start(&mut command)
+}
+
+pub fn pairing_code(dir: &Path) -> String {
+    let mut command = Command::new(release_dir().join("graph-queue"));
+    let out = command.args(["pair", "--owner", "Bench", "--json", "--database"]).arg(dir.join("queue.db")).output().unwrap();
+    serde_json::from_slice::<Value>(&out.stdout).unwrap()["pairing_code"].as_str().unwrap().to_owned()
+}
+
+pub fn deskd(dir: &Path) -> Command {
+    let mut command = Command::new(release_dir().join("graph-deskd"));
+    command.env("GRAPH_DESK_PROFILE", dir.join("profile")).env("GRAPH_DESK_PASSPHRASE", "bench");
+    command
+}
+
+pub fn deskd_run(dir: &Path, args: &[&str]) -> String {
+    let out = deskd(dir).args(args).output().unwrap();
+    assert!(out.status.success(), "graph-deskd {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
