@@ -10,7 +10,8 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use domain::{GraphSessionId, ProjectId, RawJson, wire::event::RulingWord};
 use serde::{Deserialize, Serialize};
 
-pub use pattern::Pattern;
+pub(crate) use pattern::holds_secrets;
+pub use pattern::{Pattern, command_line};
 
 /// Ordered by strictness; the order is the meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

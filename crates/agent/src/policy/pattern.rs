@@ -189,7 +189,7 @@ fn equal_at(input: &RawJson, pointer: &str, wanted: &RawJson) -> bool {
 }
 
 /// Files that by their name or place hold keys: read only when the owner says so.
-pub(super) fn holds_secrets(path: &Path) -> bool {
+pub(crate) fn holds_secrets(path: &Path) -> bool {
     const FOLDERS: &[&str] = &[".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store", ".azure", ".config/gcloud"];
     const NAMES: &[&str] =
         &[".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "credentials", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa"];

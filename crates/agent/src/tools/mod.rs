@@ -2,7 +2,9 @@
 //! run: exactly the prepared value is carried out, so nothing can be swapped between the question and the act.
 //!
 //! What not: no ruling is made here. Invariant: no tool leaves the granted folders, and none reads or writes the app's own data.
-mod files;
+mod folders;
+mod read;
+mod write;
 
 use std::{
     fmt,
@@ -12,7 +14,7 @@ use std::{
 
 use domain::RawJson;
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -58,7 +60,7 @@ pub struct ToolboxConfig {
 /// The tools of one execution. Cheap to clone.
 #[derive(Clone)]
 pub struct Toolbox {
-    files: Arc<files::Folders>,
+    folders: Arc<folders::Folders>,
 }
 
 /// What a tool is, for models, scripts, the editor and the owner.
@@ -162,29 +164,51 @@ impl Prepared {
 impl Toolbox {
     /// Opens the granted folders. A grant that must not be is left out and named with its reason.
     pub fn open(config: ToolboxConfig) -> (Self, Vec<GrantRefused>) {
-        let (files, refused) = files::Folders::open(&config.folders, &config.excluded);
-        (Self { files: Arc::new(files) }, refused)
+        let (folders, refused) = folders::Folders::open(&config.folders, &config.excluded);
+        (Self { folders: Arc::new(folders) }, refused)
     }
 
     /// Whether a grant may be made: for the settings page, before it is saved.
     pub fn check_grant(grant: &Grant, excluded: &[PathBuf]) -> Result<(), GrantRefused> {
-        files::Folders::check(grant, excluded).map(|_| ())
+        folders::Folders::check(grant, excluded)
     }
 
     /// All tools that exist here, in a fixed order.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        files::definitions()
+        read::definitions().into_iter().chain(write::definitions()).collect()
     }
 
     /// Reads the input and opens what it names. Acts on nothing.
     pub async fn prepare(&self, tool: &str, input: &RawJson) -> Result<Prepared, PrepareError> {
-        let (files, tool, input) = (self.files.clone(), tool.to_owned(), input.clone());
-        let prepared = tokio::task::spawn_blocking(move || files::prepare(&files, &tool, &input)).await;
-        prepared.map_err(|e| PrepareError::Failed(e.to_string()))?
+        let (folders, name, given) = (self.folders.clone(), tool.to_owned(), input.clone());
+        let prepared = tokio::task::spawn_blocking(move || match name.as_str() {
+            "list_files" => read::list(&folders, &given),
+            "read_file" => read::read(&folders, &given),
+            "search_files" => read::search(&folders, &given),
+            "write_file" => write::write(&folders, &given),
+            "edit_file" => write::edit(&folders, &given),
+            _ => Err(PrepareError::Unknown(name)),
+        });
+        prepared.await.map_err(|e| PrepareError::Failed(e.to_string()))?
     }
 }
 
-/// The paths of a message never end in the middle of a sentence with a debug quote.
-pub(crate) fn shown_path(path: &Path) -> String {
+/// The typed input of a tool.
+fn input<T: DeserializeOwned>(given: &RawJson) -> Result<T, PrepareError> {
+    serde_json::from_str(given.as_str()).map_err(|e| PrepareError::Input(e.to_string()))
+}
+
+/// Work on files runs where it may block.
+fn blocking(work: impl FnOnce(CancellationToken) -> ToolOutput + Send + 'static) -> Run {
+    Box::new(|stop| {
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || work(stop)).await;
+            done.unwrap_or_else(|e| ToolOutput::failed(format!("the tool broke off: {e}")))
+        })
+    })
+}
+
+/// A path in a sentence, with what hides in it spelled out.
+fn shown_path(path: &Path) -> String {
     visible(&path.to_string_lossy())
 }
