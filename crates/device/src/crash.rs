@@ -1,0 +1,42 @@
+//! Named moments at which a test lets the process die: around every durable step of a pass.
+//!
+//! Always compiled in, silent unless the binary armed one of them ([`arm`]) from its environment. Dying is an abort: no destructor
+//! runs, nothing is flushed, as hard as `kill -9`. `docs/relay.md` lists the names and a test compares the lists.
+use std::sync::OnceLock;
+
+/// Every point, in the order a command meets them.
+pub const POINTS: &[&str] = &[
+    "before_claim_stored",
+    "after_claim_stored",
+    "after_start_answered",
+    "after_running_stored",
+    "before_outbox_write",
+    "after_outbox_write",
+    "after_completion_posted",
+    "after_outbox_delete",
+    "after_not_shared_stored",
+    "after_sync_answered",
+    "after_revision_stored",
+];
+
+static ARMED: OnceLock<String> = OnceLock::new();
+
+/// The environment variable a binary reads and hands to [`arm`].
+pub const VARIABLE: &str = "GRAPH_DESK_CRASH_AT";
+
+/// Only the first call counts. An unknown name is refused, so that no test waits for a death that cannot come.
+pub fn arm(point: &str) -> Result<(), String> {
+    if !POINTS.contains(&point) {
+        return Err(format!("{VARIABLE} names no crash point: {point}"));
+    }
+    let _ = ARMED.set(point.to_owned());
+    Ok(())
+}
+
+/// Dies here if this point is armed.
+pub fn point(name: &'static str) {
+    debug_assert!(POINTS.contains(&name), "{name} is not listed");
+    if ARMED.get().is_some_and(|armed| armed == name) {
+        std::process::abort();
+    }
+}
