@@ -1,1 +1,28 @@
-//! stub
+//! Graph Queue: the queue between connected agents and desktops, as a library.
+//!
+//! The binary `graph-queue` serves it; Graph Desk may embed it; the simulation drives its real router. It never runs a Graph and never
+//! connects to a desktop. Nothing here reads a clock, draws randomness or opens a socket: those are handed in.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`queue`] | the deep part: one file per verb, every change in one transaction |
+//! | [`store`] | statements and values for SQLite and PostgreSQL |
+//! | [`mcp`] | `/mcp`: gate, five tools, texts |
+//! | [`relay_api`] | `/external-assistants/…`: what devices ask |
+//! | [`bell`] | who waits for what |
+pub mod app;
+pub mod bell;
+pub mod config;
+mod contact;
+mod http_error;
+pub mod mcp;
+mod ports;
+pub mod queue;
+mod raw;
+pub mod relay_api;
+mod secret;
+pub mod store;
+
+pub use app::{App, OpenError};
+pub use config::Config;
+pub use ports::{Clock, Random};

@@ -1,0 +1,65 @@
+//! What time alone does: queued commands expire, silent devices are given up, old records go, contacts are written.
+use domain::Timestamp;
+
+use super::{Queue, Terms, arrows};
+use crate::{
+    contact::Who,
+    store::{StoreError, Tx, params},
+};
+
+/// Rows one sweep deletes, at most: a long overdue clean-up must not hold the writer.
+const PRUNED_AT_ONCE: i64 = 1_000;
+
+struct Sweep {
+    terms: Terms,
+    now: Timestamp,
+}
+
+/// What one sweep did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub expired: u64,
+    pub gone: u64,
+    pub pruned: u64,
+}
+
+impl Queue {
+    pub async fn sweep(&self) -> Result<Swept, StoreError> {
+        self.store.write(Sweep { terms: self.terms, now: self.now() }, |tx, it| Box::pin(sweep(tx, it))).await
+    }
+
+    /// Writes the contacts that are due (all of them with `every`).
+    pub async fn store_contacts(&self, every: bool) -> Result<(), StoreError> {
+        let due = if every { self.contacts.all_due() } else { self.contacts.due(self.now()) };
+        if due.is_empty() {
+            return Ok(());
+        }
+        self.store.write(due, |tx, it| Box::pin(contacts(tx, it))).await
+    }
+}
+
+async fn sweep(tx: &mut Tx, it: &Sweep) -> Result<Swept, StoreError> {
+    let expired = arrows::expire_queued(tx, it.now).await?;
+    let gone = arrows::device_gone(tx, it.now.plus_ms(-it.terms.running_ttl_ms), it.now).await?;
+    let sql = "DELETE FROM commands WHERE command_id IN (SELECT command_id FROM commands WHERE ended_at IS NOT NULL AND ended_at <= $1 ORDER BY ended_at LIMIT $2)";
+    let pruned = tx.execute(sql, params![it.now.plus_ms(-it.terms.retention_ms), PRUNED_AT_ONCE]).await?;
+    tx.execute("DELETE FROM pairing_codes WHERE expires_at <= $1", params![it.now]).await?;
+    tx.execute("DELETE FROM tokens WHERE expires_at IS NOT NULL AND expires_at <= $1", params![it.now]).await?;
+    Ok(Swept { expired, gone, pruned })
+}
+
+async fn contacts(tx: &mut Tx, due: &Vec<(Who, Timestamp)>) -> Result<(), StoreError> {
+    for (who, at) in due {
+        match who {
+            Who::Device(id) => {
+                let sql = "UPDATE devices SET last_contact_at = $2 WHERE device_id = $1 AND (last_contact_at IS NULL OR last_contact_at < $2)";
+                tx.execute(sql, params![*id, *at]).await?;
+            }
+            Who::Agent(id) => {
+                let sql = "UPDATE agents SET last_used_at = $2 WHERE agent_id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+                tx.execute(sql, params![*id, *at]).await?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! `run_graph_session`: one command per (connected agent, idempotency key), committed before it is answered.
+use std::time::Duration;
+
+use domain::{
+    CommandId, GraphSessionId, IdempotencyKey, ProjectId, RawJson, Slug, Timestamp,
+    limits::{ARGUMENTS_BYTES_MAX, JSON_DEPTH_MAX},
+    text::SESSION_NOT_FOUND,
+    wire::relay::SessionStatus,
+};
+
+use super::{Granted, Queue, grant_stands, lock_owner, schema_check, view};
+use crate::{
+    bell::Bell,
+    ports::bytes,
+    secret,
+    store::{Collides, StoreError, Tx, params},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    #[error("the access of this connected agent was removed")]
+    Revoked,
+    #[error("{SESSION_NOT_FOUND}")]
+    SessionNotFound,
+    #[error("the Graph session is {0}, not ready")]
+    NotReady(&'static str),
+    #[error(
+        "idempotency_key was already used for another run. One key per intended operation: keep it when repeating after a lost response, take a new key only for a new run"
+    )]
+    KeyConflict,
+    #[error("arguments do not match this session's arguments_schema: {0}")]
+    ArgumentsInvalid(String),
+    #[error("arguments have {0} bytes of JSON text; at most {ARGUMENTS_BYTES_MAX} are allowed")]
+    ArgumentsTooLong(usize),
+    #[error("arguments are nested deeper than {JSON_DEPTH_MAX} levels")]
+    ArgumentsTooDeep,
+    #[error("{limit} commands are queued in this project already, the most it takes; they run one after the other on the owner's desktop")]
+    QueueFull { limit: usize },
+    /// The session's schema changed between the check and the transaction.
+    #[error("the session changed while its arguments were checked")]
+    SchemaMoved,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Collides for SubmitError {
+    fn store_error(&self) -> Option<&StoreError> {
+        if let Self::Store(e) = self { Some(e) } else { None }
+    }
+}
+
+#[derive(Debug)]
+pub struct Submitted {
+    pub view: view::CommandView,
+    pub replayed: bool,
+}
+
+struct Submit {
+    by: Granted,
+    session: GraphSessionId,
+    arguments: RawJson,
+    key_hash: String,
+    request_hash: String,
+    checked_schema: Option<String>,
+    command: CommandId,
+    now: Timestamp,
+    queued_ttl_ms: i64,
+    queued_per_project: usize,
+}
+
+/// The session that would run, under the oldest granted project it is ticked for.
+struct Target {
+    project: ProjectId,
+    device: domain::DeviceId,
+    slug: Slug,
+    status: SessionStatus,
+    schema: Option<String>,
+}
+
+enum Found {
+    Replay(Box<view::CommandView>),
+    New(Option<Target>),
+}
+
+impl Queue {
+    pub async fn submit(&self, by: &Granted, session: GraphSessionId, arguments: RawJson, key: &IdempotencyKey) -> Result<Submitted, SubmitError> {
+        let text = arguments.as_str();
+        if text.len() > ARGUMENTS_BYTES_MAX {
+            return Err(SubmitError::ArgumentsTooLong(text.len()));
+        }
+        let mut submit = Submit {
+            by: by.clone(),
+            session,
+            key_hash: secret::hash(key.as_str()),
+            request_hash: secret::hash(&format!("{session}\n{}", arguments.canonical())),
+            arguments,
+            checked_schema: None,
+            command: CommandId::from_random(bytes(&*self.random)),
+            now: self.now(),
+            queued_ttl_ms: self.terms.queued_ttl_ms,
+            queued_per_project: self.terms.queued_per_project,
+        };
+        loop {
+            // A replay needs no write. Arguments are checked before the one writer is asked, against a schema that the transaction compares.
+            match self.store.read(&submit, |tx, it| Box::pin(look(tx, it))).await? {
+                Found::Replay(view) => return Ok(self.answer(*view, true)),
+                Found::New(None) => return Err(SubmitError::SessionNotFound),
+                Found::New(Some(target)) => {
+                    if let Some(schema) = &target.schema {
+                        schema_check::check(schema, &submit.arguments).map_err(SubmitError::ArgumentsInvalid)?;
+                    }
+                    submit.checked_schema = target.schema;
+                }
+            }
+            let attempt = Submit {
+                by: submit.by.clone(),
+                arguments: submit.arguments.clone(),
+                key_hash: submit.key_hash.clone(),
+                request_hash: submit.request_hash.clone(),
+                checked_schema: submit.checked_schema.clone(),
+                ..submit
+            };
+            match self.store.write(attempt, |tx, it| Box::pin(enqueue(tx, it))).await {
+                Ok((view, replayed)) => return Ok(self.answer(view, replayed)),
+                Err(SubmitError::SchemaMoved) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn answer(&self, mut view: view::CommandView, replayed: bool) -> Submitted {
+        self.freshen(&mut view.desktop);
+        Submitted { view, replayed }
+    }
+}
+
+async fn look(tx: &mut Tx, it: &Submit) -> Result<Found, SubmitError> {
+    if !grant_stands(tx, &it.by, it.now).await? {
+        return Err(SubmitError::Revoked);
+    }
+    if let Some(view) = earlier(tx, it).await? {
+        return Ok(Found::Replay(Box::new(view)));
+    }
+    Ok(Found::New(target(tx, it).await?))
+}
+
+/// The command this key already made.
+async fn earlier(tx: &mut Tx, it: &Submit) -> Result<Option<view::CommandView>, SubmitError> {
+    let sql = "SELECT request_hash, command_id FROM commands WHERE agent_id = $1 AND key_hash = $2";
+    let Some(row) = tx.row(sql, params![it.by.agent, &it.key_hash]).await? else { return Ok(None) };
+    if row.text(0)? != it.request_hash {
+        return Err(SubmitError::KeyConflict);
+    }
+    let id: CommandId = row.id(1)?;
+    Ok(view::find(tx, "c.command_id = $1", params![id], it.now).await?)
+}
+
+async fn target(tx: &mut Tx, it: &Submit) -> Result<Option<Target>, StoreError> {
+    let sql = "SELECT s.project_id, s.device_id, s.slug, s.status, s.arguments_schema
+                 FROM shared_sessions s
+                 JOIN agent_projects g ON g.project_id = s.project_id AND g.agent_id = $1
+                 JOIN projects p ON p.project_id = s.project_id AND p.deleted_at IS NULL
+                WHERE s.graph_session_id = $2 ORDER BY p.created_at, p.project_id LIMIT 1";
+    let Some(row) = tx.row(sql, params![it.by.agent, it.session]).await? else { return Ok(None) };
+    Ok(Some(Target {
+        project: row.id(0)?,
+        device: row.id(1)?,
+        slug: row.id(2)?,
+        status: super::sync::status_of(row.text(3)?)?,
+        schema: row.opt_text(4)?.map(str::to_owned),
+    }))
+}
+
+async fn enqueue(tx: &mut Tx, it: &Submit) -> Result<(view::CommandView, bool), SubmitError> {
+    let seq = lock_owner(tx, it.by.owner).await?;
+    if !grant_stands(tx, &it.by, it.now).await? {
+        return Err(SubmitError::Revoked);
+    }
+    if let Some(view) = earlier(tx, it).await? {
+        return Ok((view, true));
+    }
+    let Some(target) = target(tx, it).await? else { return Err(SubmitError::SessionNotFound) };
+    match target.status {
+        SessionStatus::Ready => {}
+        SessionStatus::Draft => return Err(SubmitError::NotReady("a draft")),
+        SessionStatus::Archived => return Err(SubmitError::NotReady("archived")),
+    }
+    if target.schema != it.checked_schema {
+        return Err(SubmitError::SchemaMoved);
+    }
+    let sql = "SELECT count(*) FROM commands WHERE project_id = $1 AND status = 'queued' AND expires_at > $2";
+    let queued = tx.row(sql, params![target.project, it.now]).await?.map_or(Ok(0), |row| row.int(0))?;
+    if queued >= it.queued_per_project as i64 {
+        return Err(SubmitError::QueueFull { limit: it.queued_per_project });
+    }
+    let sql = "INSERT INTO commands (command_id, owner_id, project_id, agent_id, device_id, graph_session_id, slug, seq, key_hash, request_hash,
+                 arguments, arguments_bytes, queued_at, expires_at, status, cancel_asked)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'queued', 0)";
+    let params = params![
+        it.command,
+        it.by.owner,
+        target.project,
+        it.by.agent,
+        target.device,
+        it.session,
+        &target.slug,
+        seq,
+        &it.key_hash,
+        &it.request_hash,
+        &it.arguments,
+        it.arguments.as_str().len() as i64,
+        it.now,
+        it.now.plus_ms(it.queued_ttl_ms)
+    ];
+    tx.execute(sql, params).await?;
+    tx.ring(Bell::Device(target.device));
+    let view = view::find(tx, "c.command_id = $1", params![it.command], it.now).await?;
+    Ok((view.ok_or_else(|| StoreError::Corrupt("a command just queued is missing".into()))?, false))
+}
