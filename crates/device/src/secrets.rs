@@ -408,7 +408,11 @@ impl SecretStore {
             ),
             SecretKind::Memory | SecretKind::Unknown => {
                 let why = active.keyring_says.as_ref().map(|w| format!(" ({w})")).unwrap_or_default();
-                let file = if SealedFile::exists(&self.profile) { "open your encrypted file with its passphrase" } else { "choose an encrypted file with a passphrase" };
+                let file = if SealedFile::exists(&self.profile) {
+                    "open your encrypted file with its passphrase"
+                } else {
+                    "choose an encrypted file with a passphrase"
+                };
                 format!(
                     "No system keyring is available{why}. Secrets are kept only until you quit. Unlock or install GNOME Keyring, KWallet or KeePassXC, or {file} (graph-deskd: set GRAPH_DESK_PASSPHRASE)."
                 )

@@ -1,0 +1,187 @@
+//! What the engine's host does in the app: agents, tools, the owner's questions and other Graphs, all under the owner's rules.
+//!
+//! What not: no scheduling (the engine's), no ruling (the agent crate's), no ending (the executor's).
+//! Invariant: a called Graph's rules and tool list narrow what its caller may do, and never widen it.
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use agent::{
+    AgentContext, AgentErrorCode, AgentSpec,
+    gate::{Caller, Gate, Refusal},
+    model::Models,
+    policy::GraphAt,
+};
+use domain::{RawJson, Slug, wire::event::FleetWhat};
+use engine::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, Fleet, FleetHost, OwnerQuestion, Seat, ToolCall};
+
+use super::{
+    journal::{Journal, key_of},
+    seat::work_in,
+    story::Story,
+};
+use crate::store::Store;
+
+/// A Graph that takes part in an execution.
+#[derive(Debug, Clone)]
+pub struct Member {
+    pub at: GraphAt,
+    /// `meta.tools`; `None` where the Graph does not limit itself.
+    pub tools: Option<Vec<String>>,
+}
+
+pub struct Host {
+    pub story: Arc<Story>,
+    pub gate: Arc<Gate>,
+    pub record: Arc<dyn agent::gate::Record>,
+    pub models: Arc<Models>,
+    pub store: Arc<Store>,
+    pub journal: Journal,
+    pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
+    pub approval_timeout: Duration,
+    /// The running Graph and those it has called, by slug.
+    pub members: Mutex<HashMap<Slug, Member>>,
+    /// Label and phase of the agents at work, for the popup.
+    pub agents: Mutex<BTreeMap<u64, String>>,
+    pub read_meta: fn(&str) -> Option<Vec<String>>,
+}
+
+impl Host {
+    fn caller(&self, slugs: &[Slug], agent: Option<u64>, label: Option<String>, line: Option<u32>) -> Caller {
+        let members = lock(&self.members);
+        let chain: Vec<&Member> = slugs.iter().filter_map(|slug| members.get(slug)).collect();
+        Caller {
+            agent,
+            label,
+            phase: self.story.counts().phase,
+            line,
+            graphs: chain.iter().map(|m| m.at).collect(),
+            narrowed_to: chain.iter().filter_map(|m| m.tools.clone()).collect(),
+        }
+    }
+
+    async fn run_agent(&self, fleet: &Fleet, call: AgentCall, seat: Seat) -> Result<AgentAnswer, CallError> {
+        let key = key_of(&call);
+        if let Some(value) = self.journal.recorded(&key) {
+            return Ok(AgentAnswer { value, tokens: 0, cost: None, replayed: true });
+        }
+        let mut caller = self.caller(&call.graphs, Some(call.agent), Some(call.label.clone()), call.line);
+        if call.phase.is_some() {
+            caller.phase.clone_from(&call.phase);
+        }
+        let tools = call.tools.unwrap_or_else(|| caller.narrowed_to.last().cloned().unwrap_or_default());
+        let spec = AgentSpec {
+            label: call.label,
+            prompt: call.prompt,
+            model: call.model,
+            system: call.system,
+            tools,
+            schema: call.schema.as_ref().map(RawJson::to_value),
+            max_tokens: call.max_tokens,
+            timeout: Some(Duration::from_millis(call.timeout_ms)),
+        };
+        let answer = work_in(seat, |seat| {
+            agent::run_agent(
+                spec,
+                AgentContext {
+                    caller,
+                    gate: Arc::clone(&self.gate),
+                    models: Arc::clone(&self.models),
+                    ledger: fleet.shared_ledger(),
+                    record: Arc::clone(&self.record),
+                    seat,
+                    stop: fleet.stop_token().clone(),
+                    jitter: Arc::clone(&self.jitter),
+                },
+            )
+        })
+        .await;
+        fleet.ledger_changed();
+        let answer = answer.map_err(call_error)?;
+        self.journal.keep(&key, &answer.value);
+        Ok(AgentAnswer { tokens: answer.usage.input + answer.usage.output, cost: answer.cost, value: answer.value, replayed: false })
+    }
+
+    async fn run_tool(&self, call: ToolCall, seat: Seat) -> Result<RawJson, CallError> {
+        let caller = self.caller(&call.graphs, None, None, call.line);
+        let gate = Arc::clone(&self.gate);
+        let (tool, input) = (call.tool, call.input);
+        let answer = work_in(seat, |seat| async move { gate.call(&caller, &tool, &input, seat.as_ref()).await }).await;
+        match answer {
+            Ok(output) if output.ok => Ok(output.json),
+            Ok(output) => Err(CallError::new(CallCode::ToolFailed, words_of(&output.json))),
+            Err(refusal) => Err(CallError::new(refusal_code(&refusal), refusal.to_string())),
+        }
+    }
+}
+
+impl FleetHost for Host {
+    fn event(&self, what: FleetWhat) {
+        self.story.tell(what);
+    }
+
+    fn agent<'a>(&'a self, fleet: &'a Fleet, call: AgentCall, seat: Seat) -> BoxFuture<'a, Result<AgentAnswer, CallError>> {
+        Box::pin(self.run_agent(fleet, call, seat))
+    }
+
+    fn tool<'a>(&'a self, _fleet: &'a Fleet, call: ToolCall, seat: Seat) -> BoxFuture<'a, Result<RawJson, CallError>> {
+        Box::pin(self.run_tool(call, seat))
+    }
+
+    fn ask<'a>(&'a self, _fleet: &'a Fleet, question: OwnerQuestion) -> BoxFuture<'a, Result<RawJson, CallError>> {
+        Box::pin(async move {
+            let _ = self.approval_timeout;
+            question.default.ok_or_else(|| CallError::new(CallCode::Unanswered, "Nobody can be asked here, and the question has no default."))
+        })
+    }
+
+    fn graph(&self, slug: &Slug) -> Result<CalledGraph, CallError> {
+        let none = || CallError::new(CallCode::NoGraph, format!("There is no ready Graph with the slug {slug}. Save it, set it to ready, then run again."));
+        let found = self.store.ready_graph(slug).map_err(|e| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}.")))?;
+        let (at, source) = found.ok_or_else(none)?;
+        lock(&self.members).entry(slug.clone()).or_insert_with(|| Member { at, tools: (self.read_meta)(&source) });
+        Ok(CalledGraph { slug: slug.clone(), source })
+    }
+}
+
+fn words_of(json: &RawJson) -> String {
+    match json.to_value().get("error") {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        _ => json.to_string(),
+    }
+}
+
+fn refusal_code(refusal: &Refusal) -> CallCode {
+    match refusal {
+        Refusal::ByOwner(_) | Refusal::ByRule(_) | Refusal::Unattended(_) | Refusal::NotRecorded(_) | Refusal::Unanswered(_) | Refusal::NotAsked => {
+            CallCode::Denied
+        }
+        Refusal::Invalid(_) => CallCode::Invalid,
+        Refusal::Stopped => CallCode::Cancelled,
+    }
+}
+
+fn call_error(e: agent::AgentError) -> CallError {
+    let code = match e.code {
+        AgentErrorCode::NoModel | AgentErrorCode::UnknownModel => CallCode::NoModel,
+        AgentErrorCode::CeilingReached => CallCode::CeilingReached,
+        AgentErrorCode::Schema => CallCode::Schema,
+        AgentErrorCode::Timeout => CallCode::Timeout,
+        AgentErrorCode::Stalled => CallCode::Stalled,
+        AgentErrorCode::Refused => CallCode::Refused,
+        AgentErrorCode::ContextOverflow => CallCode::ContextOverflow,
+        AgentErrorCode::Provider | AgentErrorCode::Cut => CallCode::Provider,
+        AgentErrorCode::RateLimited => CallCode::RateLimited,
+        AgentErrorCode::Loop | AgentErrorCode::Turns => CallCode::Loop,
+        AgentErrorCode::Cancelled => CallCode::Cancelled,
+        AgentErrorCode::Options => CallCode::Invalid,
+    };
+    let error = CallError::new(code, e.message).used(e.usage.input + e.usage.output, e.cost);
+    if e.code.is_retryable() { error.retryable() } else { error }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
