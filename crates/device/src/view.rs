@@ -339,6 +339,8 @@ pub struct ExecutionRow {
     pub execution_id: String,
     pub graph_id: String,
     pub graph: String,
+    /// The Graph's slug; of a command's execution the one it was queued with.
+    pub slug: String,
     pub version: u64,
     pub state: ExecutionState,
     pub reason: Option<String>,

@@ -85,7 +85,11 @@ after: string | null,
  */
 limit: number | null, };
 export type ExecutionPage = { rows: Array<ExecutionRow>, next: string | null, total: number, };
-export type ExecutionRow = { execution_id: string, graph_id: string, graph: string, version: number, state: ExecutionState, reason: string | null, dry: boolean, started_at: number, ended_at: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, asking: number, 
+export type ExecutionRow = { execution_id: string, graph_id: string, graph: string, 
+/**
+ * The Graph's slug; of a command's execution the one it was queued with.
+ */
+slug: string, version: number, state: ExecutionState, reason: string | null, dry: boolean, started_at: number, ended_at: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, asking: number, 
 /**
  * Present for a command's execution.
  */

@@ -270,10 +270,15 @@ fn pattern_of(tool: Option<&ToolDefinition>, text: &str) -> Result<Pattern, Erro
         Some(ToolClass::Network) => {
             let host = text.to_ascii_lowercase();
             let is_host = host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-') && !host.is_empty();
-            if is_host { Ok(Pattern::Http { host, methods: Vec::new() }) } else { Err(wrong(format!("{text} is not a host name, like api.example.com."))) }
+            if is_host {
+                Ok(Pattern::Http { host, methods: Vec::new() })
+            } else {
+                Err(wrong(format!("{text} is not a host name, like api.example.com.")))
+            }
         }
         Some(ToolClass::Command) => {
-            let words: Vec<String> = serde_json::from_str(text).map_err(|_| wrong("Name the first words of the command as a JSON list, like [\"git\", \"status\"].".into()))?;
+            let words: Vec<String> = serde_json::from_str(text)
+                .map_err(|_| wrong("Name the first words of the command as a JSON list, like [\"git\", \"status\"].".into()))?;
             if words.is_empty() { Err(wrong("The list of words is empty.".into())) } else { Ok(Pattern::ArgvPrefix(words)) }
         }
         Some(ToolClass::Mcp) | None => Err(wrong("This tool takes no pattern. Leave it empty.".into())),
@@ -288,7 +293,9 @@ fn unknown_tool(tool: &str, known: &[ToolDefinition]) -> ErrorView {
 fn answer_error(e: AnswerError) -> ErrorView {
     match e {
         AnswerError::NotOpen(_) => error("approval_closed", "This question is no longer open: it was answered, its time was over, or its run ended."),
-        AnswerError::TooEarly(_) => error("approval_locked", "The question has just appeared and takes no answer in its first half second. Read it, then answer."),
+        AnswerError::TooEarly(_) => {
+            error("approval_locked", "The question has just appeared and takes no answer in its first half second. Read it, then answer.")
+        }
         AnswerError::NotOffered(_) => error("approval_no_rule", "No rule can be saved for this call. Allow it once or for this run."),
     }
 }

@@ -65,12 +65,17 @@ impl From<SharingError> for ErrorView {
 impl From<SecretError> for ErrorView {
     fn from(e: SecretError) -> Self {
         match &e {
-            SecretError::Keyring(_) => error("keyring_failed", format!("{}. Nothing was stored. Unlock it and repeat, or choose an encrypted file.", capital(&e.to_string()))),
+            SecretError::Keyring(_) => error(
+                "keyring_failed",
+                format!("{}. Nothing was stored. Unlock it and repeat, or choose an encrypted file.", capital(&e.to_string())),
+            ),
             SecretError::WrongPassphrase(_) => ErrorView {
                 field: Some("passphrase".into()),
                 ..error("wrong_passphrase", format!("{}. Try again, or delete the file and pair anew.", capital(&e.to_string())))
             },
-            SecretError::EmptyPassphrase => ErrorView { field: Some("passphrase".into()), ..error("no_passphrase", "The encrypted file needs a passphrase.") },
+            SecretError::EmptyPassphrase => {
+                ErrorView { field: Some("passphrase".into()), ..error("no_passphrase", "The encrypted file needs a passphrase.") }
+            }
             SecretError::Damaged(_) | SecretError::File { .. } | SecretError::Derive(_) => {
                 error("secrets_failed", format!("The secrets could not be used: {e}. Nothing was changed."))
             }

@@ -13,10 +13,10 @@ use super::{
     powers::{self, Snapshot},
 };
 use crate::{
-    store::{Graph, GraphEdit, LastRun, NewGraph, Settings, VersionFacts},
+    store::{ExecutionRecord, Graph, GraphEdit, NewGraph, Settings, VersionFacts},
     view::{
-        ErrorView, ExportedFile, GraphChange, GraphDetail, GraphRow, GraphStatus, Inspection, LastExecution, Powers, Severity, SourceFault, TemplateRow,
-        ToolPower, VersionRow,
+        ErrorView, ExportedFile, GraphChange, GraphDetail, GraphRow, GraphStatus, Inspection, LastExecution, Powers, Severity, SourceFault,
+        TemplateRow, ToolPower, VersionRow,
     },
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct Around {
     projects: HashMap<String, String>,
     ticks: Vec<crate::store::Tick>,
-    last: HashMap<String, LastRun>,
+    last: HashMap<GraphSessionId, ExecutionRecord>,
     settings: Settings,
     folders: Vec<String>,
     tools: Vec<String>,
@@ -42,7 +42,8 @@ impl Desk {
 
     pub async fn graph_open(&self, id: String) -> Result<GraphDetail, ErrorView> {
         let graph = self.graph(&id)?;
-        let version = self.store.graph_version(graph.id, graph.version)?.ok_or_else(|| error("version_gone", "The Graph's newest version cannot be read."))?;
+        let version =
+            self.store.graph_version(graph.id, graph.version)?.ok_or_else(|| error("version_gone", "The Graph's newest version cannot be read."))?;
         let inspection = self.inspect(&version.source).await;
         let around = self.around()?;
         let powers = self.powers(&graph, &version.facts, &around)?;
@@ -152,7 +153,9 @@ impl Desk {
     // ── Shared by the places ────────────────────────────────────────────────────────────────────────────────────────
 
     pub(super) fn graph(&self, id: &str) -> Result<Graph, ErrorView> {
-        self.store.graph(session_id(id)?)?.ok_or_else(|| error("graph_gone", "This Graph is gone: it was deleted. Its runs are still in the history."))
+        self.store
+            .graph(session_id(id)?)?
+            .ok_or_else(|| error("graph_gone", "This Graph is gone: it was deleted. Its runs are still in the history."))
     }
 
     pub(super) async fn inspect(&self, source: &str) -> Inspection {
@@ -161,7 +164,12 @@ impl Desk {
                 let known = self.toolbox().map(|t| t.definitions()).unwrap_or_default();
                 let unknown = meta.tools.iter().filter(|tool| !known.iter().any(|d| d.name == **tool) && !tool.starts_with("mcp__"));
                 let faults = unknown
-                    .map(|tool| SourceFault { line: 1, column: 1, message: format!("meta.tools names {tool}; there is no such tool."), severity: Severity::Warning })
+                    .map(|tool| SourceFault {
+                        line: 1,
+                        column: 1,
+                        message: format!("meta.tools names {tool}; there is no such tool."),
+                        severity: Severity::Warning,
+                    })
                     .collect();
                 Inspection {
                     name: Some(meta.name).filter(|n| !n.trim().is_empty()),
@@ -204,14 +212,14 @@ impl Desk {
     }
 
     pub(super) fn around(&self) -> Result<Around, ErrorView> {
-        let folders = self.store.folders()?.iter().map(|f| match f.access {
+        let folders = self.store.folders()?.into_iter().map(|f| match f.access {
             agent::tools::Access::Read => f.path.display().to_string(),
             agent::tools::Access::Write => format!("{} (write)", f.path.display()),
         });
         Ok(Around {
             projects: self.store.projects()?.into_iter().map(|p| (p.id.to_string(), p.name)).collect(),
             ticks: self.store.ticks()?,
-            last: self.store.last_runs()?.into_iter().map(|run| (run.graph.clone(), run)).collect(),
+            last: self.store.last_executions()?.into_iter().map(|run| (run.graph, run)).collect(),
             settings: self.store.settings()?,
             folders: folders.collect(),
             tools: self.toolbox()?.definitions().into_iter().map(|d| d.name).collect(),
@@ -252,7 +260,7 @@ impl Desk {
         let shared = around.ticks.iter().filter(|t| t.graph == graph.id);
         let mut shared_with: Vec<String> = shared.filter_map(|t| around.projects.get(&t.project.to_string()).cloned()).collect();
         shared_with.sort();
-        let last = around.last.get(&id);
+        let last = around.last.get(&graph.id);
         Ok(GraphRow {
             name: graph.name,
             slug: graph.slug.to_string(),
@@ -261,7 +269,11 @@ impl Desk {
             status: status_view(graph.status),
             shared_with,
             updated_at: graph.updated_at.ms(),
-            last_execution: last.map(|run| LastExecution { execution_id: run.execution.clone(), state: run.state, at: run.at.ms() }),
+            last_execution: last.map(|run| LastExecution {
+                execution_id: run.id.to_string(),
+                state: run.state,
+                at: run.ended_at.unwrap_or(run.started_at).ms(),
+            }),
             gained,
             id,
         })

@@ -6,7 +6,6 @@
 mod approvals;
 pub mod call;
 mod connections;
-mod control;
 mod doctor;
 mod errors;
 mod executions;
@@ -18,6 +17,7 @@ mod sharing;
 mod status;
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -25,15 +25,16 @@ use std::{
 use agent::approvals::{Approvals, Attendance};
 use engine::ChildVm;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     ports::{Clock, HttpSend, Random},
+    runs::{Executor, Parts},
     secrets::SecretStore,
     store::{Store, StoreError},
-    view::{DeskEvent, Topic},
+    view::{DeskEvent, ErrorView, Topic},
 };
 
-pub use control::{ControlError, ask_running};
 pub use errors::error;
 
 /// Everything a desktop is made from. Only the binaries know the real parts.
@@ -63,6 +64,9 @@ pub trait BuiltinQueue: Send + Sync {
     fn start(&self) -> crate::ports::BoxFuture<'static, Result<(String, String), String>>;
 }
 
+const ALL_TOPICS: [Topic; 8] =
+    [Topic::Status, Topic::Graphs, Topic::Executions, Topic::Sharing, Topic::Approvals, Topic::Connections, Topic::Models, Topic::Settings];
+
 /// Why a desktop cannot be opened, in words for the owner.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -75,7 +79,11 @@ pub struct Desk {
     config: DeskConfig,
     store: Store,
     approvals: Approvals,
+    executor: Executor,
     events: broadcast::Sender<DeskEvent>,
+    /// Approvals whose popup has been seen: their half second without answers has begun.
+    shown: Mutex<BTreeSet<u64>>,
+    closing: CancellationToken,
 }
 
 impl Desk {
@@ -84,7 +92,66 @@ impl Desk {
         let store = Store::open(&config.profile, config.clock.now())?;
         let approvals = Approvals::new(config.attendance);
         let (events, _) = broadcast::channel(1024);
-        Ok(Arc::new(Self { config, store, approvals, events }))
+        let mut excluded = vec![config.profile.clone(), config.logs_folder.clone()];
+        excluded.extend(config.excluded.iter().cloned());
+        let executor = Executor::new(Parts {
+            store: store.clone(),
+            clock: Arc::clone(&config.clock),
+            random: Arc::clone(&config.random),
+            vm: config.graph_vm.clone(),
+            approvals: approvals.clone(),
+            events: events.clone(),
+            excluded,
+        });
+        Ok(Arc::new(Self { config, store, approvals, executor, events, shown: Mutex::default(), closing: CancellationToken::new() }))
+    }
+
+    /// Begins to work: the relay, the control socket's answers, the window's events. Harmless to repeat.
+    pub async fn start(self: &Arc<Self>) -> Result<(), ErrorView> {
+        self.forward_topics();
+        self.watch_approvals();
+        self.config.secrets.probe(&self.secret_names()?).await;
+        self.load_models().await?;
+        Ok(())
+    }
+
+    /// Ends everything within a few seconds: running executions end as failed (`owner_quit`), which is stored before this returns.
+    pub async fn shutdown(&self, reason: &str) {
+        tracing::info!("Graph Desk ends: {reason}");
+        self.closing.cancel();
+        self.executor.stop_all();
+        let all_ended = async {
+            while !self.executor.running().is_empty() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(std::time::Duration::from_secs(8), all_ended).await.is_err() {
+            tracing::warn!("executions did not end in time; they will end as interrupted at the next start");
+        }
+    }
+
+    /// The store says what changed; the window hears it.
+    fn forward_topics(self: &Arc<Self>) {
+        let (mut topics, events, closing) = (self.store.topics(), self.events.clone(), self.closing.clone());
+        tokio::spawn(async move {
+            loop {
+                let topic = tokio::select! {
+                    topic = topics.recv() => topic,
+                    () = closing.cancelled() => return,
+                };
+                match topic {
+                    Ok(topic) => {
+                        let _ = events.send(DeskEvent::Changed { topic });
+                    }
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        for topic in ALL_TOPICS {
+                            let _ = events.send(DeskEvent::Changed { topic });
+                        }
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        });
     }
 
     /// What the window subscribes to. A watcher that lags asks again for everything.
@@ -94,9 +161,12 @@ impl Desk {
 
     /// The window may want to ask again for this.
     pub(crate) fn changed(&self, topic: Topic) {
-        let _ = self.events.send(DeskEvent::Changed { topic }); // no window, nobody to tell
+        self.store.tell(topic);
     }
 
+    pub fn executor(&self) -> &Executor {
+        &self.executor
+    }
     pub fn store(&self) -> &Store {
         &self.store
     }

@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn only_what_was_gained_is_told() {
-        let before = Snapshot { tools: ["read_file".into(), "write_file".into()].into(), token_ceiling: 200_000, max_concurrency: 4, ..Snapshot::default() };
+        let before =
+            Snapshot { tools: ["read_file".into(), "write_file".into()].into(), token_ceiling: 200_000, max_concurrency: 4, ..Snapshot::default() };
         let mut now = before.clone();
         assert_eq!(gained(&before.to_json(), &now), Vec::<String>::new());
         now.tools = ["read_file".into(), "run_command".into()].into();

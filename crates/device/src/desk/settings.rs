@@ -92,9 +92,7 @@ impl Desk {
 
     /// The app's own folders: no tool sees them, whatever is granted.
     pub(crate) fn excluded(&self) -> Vec<PathBuf> {
-        let mut excluded = vec![self.config.profile.clone(), self.config.logs_folder.clone()];
-        excluded.extend(self.config.excluded.iter().cloned());
-        excluded
+        self.executor.excluded().to_vec()
     }
 
     /// The tools of an execution that starts now.

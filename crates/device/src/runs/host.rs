@@ -3,7 +3,7 @@
 //! What not: no scheduling (the engine's), no ruling (the agent crate's), no ending (the executor's).
 //! Invariant: a called Graph's rules and tool list narrow what its caller may do, and never widen it.
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,7 +14,10 @@ use agent::{
     model::Models,
     policy::GraphAt,
 };
-use domain::{RawJson, Slug, wire::event::FleetWhat};
+use domain::{
+    RawJson, Slug,
+    wire::{event::FleetWhat, relay::SessionStatus},
+};
 use engine::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, Fleet, FleetHost, OwnerQuestion, Seat, ToolCall};
 
 use super::{
@@ -22,7 +25,7 @@ use super::{
     seat::work_in,
     story::Story,
 };
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// A Graph that takes part in an execution.
 #[derive(Debug, Clone)]
@@ -37,15 +40,11 @@ pub struct Host {
     pub gate: Arc<Gate>,
     pub record: Arc<dyn agent::gate::Record>,
     pub models: Arc<Models>,
-    pub store: Arc<Store>,
+    pub store: Store,
     pub journal: Journal,
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
-    pub approval_timeout: Duration,
     /// The running Graph and those it has called, by slug.
     pub members: Mutex<HashMap<Slug, Member>>,
-    /// Label and phase of the agents at work, for the popup.
-    pub agents: Mutex<BTreeMap<u64, String>>,
-    pub read_meta: fn(&str) -> Option<Vec<String>>,
 }
 
 impl Host {
@@ -132,17 +131,19 @@ impl FleetHost for Host {
 
     fn ask<'a>(&'a self, _fleet: &'a Fleet, question: OwnerQuestion) -> BoxFuture<'a, Result<RawJson, CallError>> {
         Box::pin(async move {
-            let _ = self.approval_timeout;
             question.default.ok_or_else(|| CallError::new(CallCode::Unanswered, "Nobody can be asked here, and the question has no default."))
         })
     }
 
     fn graph(&self, slug: &Slug) -> Result<CalledGraph, CallError> {
-        let none = || CallError::new(CallCode::NoGraph, format!("There is no ready Graph with the slug {slug}. Save it, set it to ready, then run again."));
-        let found = self.store.ready_graph(slug).map_err(|e| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}.")))?;
-        let (at, source) = found.ok_or_else(none)?;
-        lock(&self.members).entry(slug.clone()).or_insert_with(|| Member { at, tools: (self.read_meta)(&source) });
-        Ok(CalledGraph { slug: slug.clone(), source })
+        let none =
+            || CallError::new(CallCode::NoGraph, format!("There is no ready Graph with the slug {slug}. Save it, set it to ready, then run again."));
+        let broken = |e: StoreError| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}."));
+        let graph = self.store.graph_by_slug(slug).map_err(broken)?.filter(|g| g.status == SessionStatus::Ready).ok_or_else(none)?;
+        let version = self.store.graph_version(graph.id, graph.version).map_err(broken)?.ok_or_else(none)?;
+        let member = Member { at: GraphAt { session: graph.id, version: graph.version }, tools: Some(version.facts.tools).filter(|t| !t.is_empty()) };
+        lock(&self.members).insert(slug.clone(), member);
+        Ok(CalledGraph { slug: slug.clone(), source: version.source })
     }
 }
 

@@ -10,18 +10,14 @@ use std::{
 
 use domain::{
     ExecutionId,
-    limits::PROGRESS_TEXT_CHARS_MAX,
-    text::cut_chars,
-    wire::{
-        event::{AgentEnd, FleetEvent, FleetWhat},
-        relay::Progress,
-    },
+    wire::event::{AgentEnd, FleetEvent, FleetWhat},
 };
 use tokio::sync::{broadcast, mpsc};
 
 use crate::{
     ports::Clock,
-    store::{Store, events::Piece},
+    relay::RunFeed,
+    store::{Piece, RunningTotals, Store},
     view::DeskEvent,
 };
 
@@ -30,18 +26,18 @@ pub struct Story {
     told: Mutex<Told>,
 }
 
-#[derive(Default)]
 struct Told {
     seq: u64,
-    to_writer: Option<mpsc::UnboundedSender<FleetEvent>>,
+    to_writer: Option<mpsc::UnboundedSender<(FleetEvent, RunningTotals)>>,
     counts: Counts,
+    labels: BTreeMap<u64, String>,
+    feed: RunFeed,
 }
 
-/// What lists and the control poll say of an execution, counted along with its events.
+/// What the status bar and the history's row say of an execution, counted along with its events.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
     pub phase: Option<String>,
-    pub text: String,
     pub agents_queued: u64,
     pub agents_running: u64,
     pub agents_done: u64,
@@ -56,7 +52,6 @@ impl Counts {
     fn count(&mut self, what: &FleetWhat) {
         match what {
             FleetWhat::Phase { title } => self.phase = Some(title.clone()),
-            FleetWhat::Log { text } => self.text = cut_chars(text, PROGRESS_TEXT_CHARS_MAX).to_owned(),
             FleetWhat::AgentQueued { .. } => self.agents_queued += 1,
             FleetWhat::AgentStarted { .. } => self.agents_running += 1,
             FleetWhat::AgentFinished { end, .. } => {
@@ -87,6 +82,7 @@ impl Counts {
                 self.asking = 0;
             }
             FleetWhat::FleetStarted { .. }
+            | FleetWhat::Log { .. }
             | FleetWhat::WaveStarted { .. }
             | FleetWhat::WaveFinished { .. }
             | FleetWhat::WaveRefused { .. }
@@ -100,17 +96,6 @@ impl Counts {
             | FleetWhat::Warning { .. } => {}
         }
     }
-
-    pub fn progress(&self) -> Progress {
-        Progress {
-            phase: self.phase.clone(),
-            agents_done: self.agents_done + self.agents_failed,
-            agents_total: (self.agents_queued > 0).then_some(self.agents_queued),
-            tokens: self.tokens,
-            waiting_approval: Vec::new(),
-            text: self.text.clone(),
-        }
-    }
 }
 
 impl Story {
@@ -118,11 +103,12 @@ impl Story {
     pub fn begin(
         execution: ExecutionId,
         clock: Arc<dyn Clock>,
-        store: Arc<Store>,
+        store: Store,
         watchers: broadcast::Sender<DeskEvent>,
+        feed: RunFeed,
     ) -> (Arc<Self>, tokio::task::JoinHandle<()>) {
         let (to_writer, from_story) = mpsc::unbounded_channel();
-        let told = Mutex::new(Told { to_writer: Some(to_writer), ..Told::default() });
+        let told = Mutex::new(Told { seq: 0, to_writer: Some(to_writer), counts: Counts::default(), labels: BTreeMap::new(), feed });
         let writer = tokio::spawn(write(execution, from_story, store, watchers));
         (Arc::new(Self { clock, told }), writer)
     }
@@ -135,14 +121,25 @@ impl Story {
         if !is_text {
             told.seq += 1;
         }
+        if let FleetWhat::AgentQueued { agent, label, .. } = &what {
+            told.labels.insert(*agent, label.clone());
+        }
         let event = FleetEvent { seq: if is_text { 0 } else { told.seq }, at, what };
+        told.feed.observe(&event);
+        let counts = &told.counts;
+        let totals = RunningTotals { tokens: counts.tokens, cost: counts.cost, agents_done: counts.agents_done, agents_failed: counts.agents_failed };
         if let Some(to_writer) = &told.to_writer {
-            let _ = to_writer.send(event); // the writer ends only after the story is closed
+            let _ = to_writer.send((event, totals)); // the writer ends only after the story is closed
         }
     }
 
     pub fn counts(&self) -> Counts {
         self.lock().counts.clone()
+    }
+
+    /// The label of an agent of this execution.
+    pub fn label(&self, agent: u64) -> Option<String> {
+        self.lock().labels.get(&agent).cloned()
     }
 
     /// Nothing more will be told.
@@ -155,41 +152,53 @@ impl Story {
     }
 }
 
-async fn write(execution: ExecutionId, mut story: mpsc::UnboundedReceiver<FleetEvent>, store: Arc<Store>, watchers: broadcast::Sender<DeskEvent>) {
+async fn write(
+    execution: ExecutionId,
+    mut story: mpsc::UnboundedReceiver<(FleetEvent, RunningTotals)>,
+    store: Store,
+    watchers: broadcast::Sender<DeskEvent>,
+) {
     const BATCH: usize = 512;
     let (mut batch, mut last_seq) = (Vec::new(), 0);
     let mut texts: BTreeMap<u64, Vec<Piece>> = BTreeMap::new();
     while story.recv_many(&mut batch, BATCH).await > 0 {
-        let events = std::mem::take(&mut batch);
+        let totals = batch.last().map(|(_, totals)| *totals).unwrap_or_default();
+        let events: Vec<FleetEvent> = batch.drain(..).map(|(event, _)| event).collect();
         let mut ended = Vec::new();
         for event in &events {
-            match &event.what {
-                FleetWhat::AgentText { agent, text } => {
-                    let pieces = texts.entry(*agent).or_default();
-                    match pieces.last_mut() {
-                        Some(piece) if piece.after == last_seq => piece.text.push_str(text),
-                        _ => pieces.push(Piece { after: last_seq, at: event.at, text: text.clone() }),
-                    }
-                }
-                FleetWhat::AgentFinished { agent, .. } => {
-                    ended.extend(texts.remove(agent).map(|pieces| (*agent, pieces)));
-                    last_seq = event.seq;
-                }
-                _ => last_seq = event.seq,
+            if let FleetWhat::AgentText { agent, text } = &event.what {
+                add_text(texts.entry(*agent).or_default(), last_seq, event, text);
+                continue;
+            }
+            last_seq = event.seq;
+            if let FleetWhat::AgentFinished { agent, .. } = &event.what {
+                ended.extend(texts.remove(agent).map(|pieces| (*agent, pieces)));
             }
         }
-        store_batch(&store, &execution, &events, ended).await;
+        let numbered: Vec<FleetEvent> = events.iter().filter(|e| e.seq > 0).cloned().collect();
+        // The execution goes on when this fails: its rulings and its ending are stored on their own, durably.
+        if !numbered.is_empty()
+            && let Err(e) = store.append_events(&execution, &numbered, totals)
+        {
+            tracing::error!(%execution, "events could not be stored: {e}");
+        }
+        save_texts(&store, &execution, ended);
         let _ = watchers.send(DeskEvent::Fleet { execution_id: execution.to_string(), events }); // nobody may be watching
     }
-    if !texts.is_empty() {
-        store_batch(&store, &execution, &[], texts.into_iter().collect()).await;
+    save_texts(&store, &execution, texts.into_iter().collect());
+}
+
+fn add_text(pieces: &mut Vec<Piece>, after: u64, event: &FleetEvent, text: &str) {
+    match pieces.last_mut() {
+        Some(piece) if piece.after == after => piece.text.push_str(text),
+        _ => pieces.push(Piece { after, at: event.at, text: text.to_owned() }),
     }
 }
 
-async fn store_batch(store: &Arc<Store>, execution: &ExecutionId, events: &[FleetEvent], transcripts: Vec<(u64, Vec<Piece>)>) {
-    let numbered: Vec<FleetEvent> = events.iter().filter(|e| e.seq > 0).cloned().collect();
-    if let Err(e) = store.append_story(execution, &numbered, &transcripts).await {
-        // The execution goes on: its rulings and its ending are stored on their own, durably.
-        tracing::error!(%execution, "events could not be stored: {e}");
+fn save_texts(store: &Store, execution: &ExecutionId, transcripts: Vec<(u64, Vec<Piece>)>) {
+    for (agent, pieces) in transcripts {
+        if let Err(e) = store.save_transcript(execution, agent, &pieces) {
+            tracing::error!(%execution, agent, "a transcript could not be stored: {e}");
+        }
     }
 }

@@ -6,9 +6,13 @@
 mod bindings;
 mod executions;
 mod graphs;
+mod models;
 mod outbox;
 mod pairing;
 mod projects;
+mod rules;
+mod settings;
+mod transcripts;
 
 use std::{
     fs::File,
@@ -27,9 +31,13 @@ pub use executions::{
     Beginning, CommandFacts, Delivery, EndFacts, ExecutionPage, ExecutionQuery, ExecutionRecord, NewExecution, Origin, RunningTotals, Seen,
 };
 pub use graphs::{Graph, GraphEdit, GraphError, GraphVersion, NewGraph, VersionFacts, VersionRow};
+pub use models::{Price, Provider};
 pub use outbox::{OutboxRow, Verdict};
 pub use pairing::Pairing;
 pub use projects::{Project, SharingError, Tick};
+pub use rules::{LOG_ROWS_MAX, RuleRecord, RulingRecord};
+pub use settings::{OutOfBounds, Settings};
+pub use transcripts::Piece;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -47,7 +55,7 @@ pub enum StoreError {
 }
 
 /// Forward-only; one file per step, never edited once released.
-const SCHEMA: &[&str] = &[include_str!("schema/0001_relay.sql")];
+const SCHEMA: &[&str] = &[include_str!("schema/0001_relay.sql"), include_str!("schema/0002_desk.sql")];
 
 const FILE: &str = "desk.db";
 

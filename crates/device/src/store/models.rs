@@ -53,16 +53,7 @@ impl Store {
                 "INSERT INTO providers (id, kind, name, address, has_key, models, concurrency, added_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, name = excluded.name, address = excluded.address,
                      has_key = excluded.has_key, models = excluded.models, concurrency = excluded.concurrency",
-                params![
-                    provider.id,
-                    provider.kind,
-                    provider.name,
-                    provider.address,
-                    provider.has_key,
-                    models,
-                    int(provider.concurrency),
-                    now.ms()
-                ],
+                params![provider.id, provider.kind, provider.name, provider.address, provider.has_key, models, int(provider.concurrency), now.ms()],
             )?;
             Ok::<_, StoreError>(())
         })?;

@@ -123,7 +123,10 @@ impl Store {
     pub fn save_setting(&self, key: &str, value: &impl Serialize) -> Result<(), StoreError> {
         let text = serde_json::to_string(value).map_err(|_| StoreError::Unreadable { what: "setting" })?;
         self.write(|tx| {
-            tx.execute("INSERT INTO settings (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value", params![key, text])?;
+            tx.execute(
+                "INSERT INTO settings (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                params![key, text],
+            )?;
             Ok(())
         })
     }

@@ -23,8 +23,11 @@ impl Store {
         let json = serde_json::to_vec(pieces).map_err(|_| StoreError::Unreadable { what: "transcript" })?;
         let packed = zstd::bulk::compress(&json, LEVEL).map_err(broken)?;
         self.write_soon(|tx| {
-            tx.prepare_cached("INSERT OR REPLACE INTO transcripts (execution_id, agent, pieces) VALUES (?1, ?2, ?3)")?
-                .execute(params![execution.as_str(), int(agent), packed])?;
+            tx.prepare_cached("INSERT OR REPLACE INTO transcripts (execution_id, agent, pieces) VALUES (?1, ?2, ?3)")?.execute(params![
+                execution.as_str(),
+                int(agent),
+                packed
+            ])?;
             Ok(())
         })
     }
@@ -46,8 +49,11 @@ impl Store {
     /// Keeps a finished agent's answer for a later resume.
     pub fn keep_answer(&self, execution: &ExecutionId, key: &str, value: &RawJson) -> Result<(), StoreError> {
         self.write_soon(|tx| {
-            tx.prepare_cached("INSERT INTO journal (execution_id, key, value) VALUES (?1, ?2, ?3)")?
-                .execute(params![execution.as_str(), key, value.as_str()])?;
+            tx.prepare_cached("INSERT INTO journal (execution_id, key, value) VALUES (?1, ?2, ?3)")?.execute(params![
+                execution.as_str(),
+                key,
+                value.as_str()
+            ])?;
             Ok(())
         })
     }

@@ -1,0 +1,45 @@
+//! The status bar: what the relay does, what runs, what waits.
+use super::Desk;
+use crate::view::{ErrorView, RelayView, RunningView, StatusView};
+
+impl Desk {
+    pub async fn status_get(&self) -> Result<StatusView, ErrorView> {
+        let now = self.config.clock.now();
+        // A day in UTC: nobody told us where the owner lives.
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        let midnight = domain::Timestamp::from_ms(now.ms() - now.ms().rem_euclid(DAY_MS));
+        let pairing = self.store.pairing()?;
+        let outbox = self.store.outbox()?;
+        let waiting = self.approvals.waiting();
+        let running = self.executor.running().into_iter().map(|r| RunningView {
+            agents_running: r.counts.agents_running,
+            agents_waiting: r.counts.agents_queued.saturating_sub(r.counts.agents_running + r.counts.agents_done + r.counts.agents_failed),
+            asking: waiting.iter().filter(|w| w.execution == r.execution).count() as u64,
+            since: r.since.ms(),
+            graph: r.graph,
+            execution_id: r.execution.to_string(),
+        });
+        Ok(StatusView {
+            relay: self.relay_view()?,
+            running: running.collect(),
+            tokens_today: self.store.tokens_since(midnight)?,
+            approvals_waiting: waiting.len() as u64,
+            outbox: outbox.iter().filter(|row| !row.refused).count() as u64,
+            needs_attention: outbox.iter().filter(|row| row.refused).count() as u64,
+            queue: pairing.map(|p| p.address),
+            graphs: self.store.graphs()?.len() as u64,
+            version: env!("CARGO_PKG_VERSION").into(),
+        })
+    }
+
+    pub(super) fn relay_view(&self) -> Result<RelayView, ErrorView> {
+        let settings = self.store.settings()?;
+        if self.store.pairing()?.is_none() {
+            return Ok(RelayView::NotConnected);
+        }
+        if settings.paused {
+            return Ok(RelayView::Paused { since: settings.paused_at });
+        }
+        Ok(RelayView::Ready { last_contact: None, pickup_instant: settings.pickup_instant })
+    }
+}
