@@ -1,0 +1,63 @@
+// Stable names for the real-window tests. One place, so that the driver and the components cannot drift apart.
+import type { Place } from "./nav.svelte";
+
+export const testid = {
+  rail: (place: Place) => `rail-${place}`,
+  palette: "palette",
+  paletteInput: "palette-input",
+  statusRelay: "status-relay",
+  statusApprovals: "status-approvals",
+
+  graphRow: (slug: string) => `graph-${slug}`,
+  newGraph: "new-graph",
+  template: (id: string) => `template-${id}`,
+  importGraph: "import-graph",
+  importFile: "import-file",
+  graphSearch: "graph-search",
+
+  code: "code",
+  save: "save",
+  run: "run",
+  dryRun: "dry-run",
+  stop: "stop",
+  versions: "versions",
+  args: "args-json",
+  graphStatus: "graph-status",
+  picture: "picture",
+
+  runRow: "run-row",
+  runState: "run-state",
+  runResult: "run-result",
+  runError: "run-error",
+  runTab: (name: string) => `run-tab-${name}`,
+
+  tick: (slug: string, project: string) => `tick-${slug}-${project}`,
+  enable: (project: string) => `enable-${project}`,
+  ticked: (project: string) => `ticked-${project}`,
+
+  pairAddress: "pair-address",
+  pairCode: "pair-code",
+  pair: "pair",
+  pairBuiltin: "pair-builtin",
+  unpair: "unpair",
+  paired: "paired",
+  newProject: "new-project",
+  projectName: "project-name",
+  projectSave: "project-save",
+  mint: "mint-token",
+  mintedToken: "minted-token",
+  claudeCodeLine: "claude-code-line",
+  connectCode: "connect-code",
+  makeCode: "make-code",
+  revoke: (agent: string) => `revoke-${agent}`,
+  confirm: "confirm",
+
+  tool: (tool: string) => `tool-${tool}`,
+  question: "question",
+  popupDeny: "popup-deny",
+  popupOnce: "popup-once",
+  popupRun: "popup-run",
+  popupAlways: "popup-always",
+  popupAlwaysSure: "popup-always-sure",
+  popupNote: "popup-note",
+} as const;

@@ -1,0 +1,4 @@
+import type { TextKey } from "./en";
+import { en } from "./en";
+
+export const de: Readonly<Record<TextKey, string>> = en;

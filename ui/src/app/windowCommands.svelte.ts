@@ -1,0 +1,35 @@
+// The window's own commands: the eight places and the palette. Places add theirs while they are shown.
+import { useCommands } from "./commands.svelte";
+import { nav, PLACES } from "./nav.svelte";
+import { status } from "./status.svelte";
+import { t, tn } from "./texts/index.svelte";
+
+/** The panes of a place, in reading order; F6 walks them. */
+function nextPane(): void {
+  const panes = [...document.querySelectorAll<HTMLElement>("nav.Rail, [data-pane], footer.StatusBar")];
+  const at = panes.findIndex((pane) => pane.contains(document.activeElement));
+  const pane = panes[(at + 1) % panes.length];
+  pane?.querySelector<HTMLElement>("a, button, input, select, textarea, [tabindex='0'], .cm-content")?.focus();
+}
+
+export function windowCommands(doors: { openPalette: () => void }): void {
+  useCommands([
+    { id: "palette", title: () => t("palette.title"), icon: "search", keys: "mod+k", run: doors.openPalette },
+    ...PLACES.map((place, index) => ({
+      id: `place.${place}`,
+      title: () => t("command.goTo", { place: t(`place.${place}`) }),
+      icon: place,
+      keys: `mod+${index + 1}`,
+      run: () => nav.go(place, place === "editor" ? nav.lastGraph : null),
+    })),
+    {
+      id: "approvals.review",
+      title: () => t("command.reviewApprovals"),
+      hint: () => tn("status.approvals", status.value?.approvals_waiting ?? 0),
+      icon: "approvals",
+      keys: "mod+shift+a",
+      run: () => nav.go("approvals"),
+    },
+    { id: "pane.next", title: () => t("command.nextPane"), icon: "right", keys: "f6", run: nextPane },
+  ]);
+}

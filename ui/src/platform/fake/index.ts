@@ -1,0 +1,16 @@
+// The fake adapter: sample data for tests, for `npm run dev` and for the pictures. Its mood comes from the page's address:
+// ?mood=empty|loading|error|offline|full, ?theme=light|dark, ?language=de, ?question=command|diff|fetch|ask|bare|none.
+import type { Theme } from "../../generated/types";
+import { clock } from "../../shared/clock.svelte";
+import { NOW } from "./data";
+import { FakeDesk, type Mood, type QuestionName } from "./desk";
+
+export { FakeDesk } from "./desk";
+
+export function fakeFromAddress(query: string): FakeDesk {
+  const wanted = new URLSearchParams(query);
+  const desk = new FakeDesk((wanted.get("mood") ?? "normal") as Mood, (wanted.get("question") ?? "command") as QuestionName);
+  desk.settings = { ...desk.settings, theme: (wanted.get("theme") ?? "system") as Theme, language: wanted.get("language") ?? "en" };
+  clock.freeze(NOW);
+  return desk;
+}

@@ -1,0 +1,193 @@
+// Sample approvals, connections, models and settings.
+import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, ModelsView, SettingsView } from "../../generated/types";
+import { NOW, PROJECTS } from "./data";
+
+const DAY = 86_400_000;
+
+export const COMMAND_QUESTION: ApprovalQuestion = {
+  approval: 7,
+  execution_id: "e-running",
+  graph: "Review a change set",
+  agent: "Security",
+  phase: "Judge",
+  project: "Billing",
+  connected_agent: "Claude Code",
+  tool: "run_command",
+  title: "Run a command",
+  arguments: '{\n  "argv": ["cargo", "test", "--package", "relay", "--locked", "--test", "passes", "--", "--nocapture", "--test-threads", "1", "--format", "terse", "a_second_pass_never_starts_while_one_is_busy", "a_lost_answer_does_not_run_the_command_twice"]\n}',
+  effect: { real_path: null, folder: "Billing, server/relay", diff: null, command_line: "cargo test --package relay --locked --test passes -- --nocapture --test-threads 1 --format terse a_second_pass_never_starts_while_one_is_busy a_lost_answer_does_not_run_the_command_twice", host: null, sandboxed: true },
+  because: "commands ask, and no rule matches",
+  exact_rule: 'allow run_command when argv starts with ["cargo", "test"] in review-change-set v14',
+  rule_is_everywhere: false,
+  asked_at: NOW - 165_000,
+  seconds_left: 435,
+  seconds_total: 600,
+  waiting_behind: 1,
+  options: null,
+};
+
+export const DIFF_QUESTION: ApprovalQuestion = {
+  ...COMMAND_QUESTION,
+  approval: 8,
+  agent: "Bugs",
+  tool: "edit_file",
+  title: "Change a file",
+  arguments: '{\n  "path": "src/relay/pass.rs",\n  "old": "if self.busy.load() { return Ok(()); }\\nself.busy.store(true);",\n  "new": "let Some(_pass) = self.busy.try_enter() else {\\n    return Ok(Pass::Skipped);\\n};"\n}',
+  effect: {
+    real_path: "/home/ada/billing/src/relay/pass.rs",
+    folder: "Billing",
+    diff: "--- a/src/relay/pass.rs\n+++ b/src/relay/pass.rs\n@@ -94,7 +94,8 @@\n let now = self.clock.now();\n-if self.busy.load() { return Ok(()); }\n-self.busy.store(true);\n+let Some(_pass) = self.busy.try_enter() else {\n+    return Ok(Pass::Skipped);\n+};\n let plan = sync::plan(&self.store, now)?;\n-self.busy.store(false);\n+// _pass leaves on every way out, errors too.\n Ok(Pass::Done(plan))\n",
+    command_line: null,
+    host: null,
+    sandboxed: null,
+  },
+  because: "changing files asks, and no rule matches",
+  exact_rule: "allow edit_file when path is under Billing/src/relay in review-change-set v14",
+  seconds_left: 245,
+  waiting_behind: 0,
+};
+
+export const FETCH_QUESTION: ApprovalQuestion = {
+  ...COMMAND_QUESTION,
+  approval: 9,
+  graph: "Summarise support mail",
+  execution_id: "e-asking",
+  agent: "Reader",
+  connected_agent: "Claude Desktop",
+  project: "Website",
+  tool: "http_fetch",
+  title: "Fetch from the network",
+  arguments: '{\n  "method": "GET",\n  "url": "https://status.example.org/feed.json?since=2026-11-28"\n}',
+  effect: { real_path: null, folder: null, diff: null, command_line: null, host: "status.example.org", sandboxed: null },
+  because: "the network asks, and no rule matches",
+  exact_rule: "allow http_fetch GET status.example.org everywhere",
+  rule_is_everywhere: true,
+  seconds_left: 48,
+};
+
+export const ASK_QUESTION: ApprovalQuestion = {
+  ...COMMAND_QUESTION,
+  approval: 10,
+  graph: "Rename the photos",
+  agent: null,
+  connected_agent: null,
+  project: null,
+  tool: "ask",
+  title: "A question of the Graph",
+  arguments: '"318 photos have no place in their data. Name them by day only?"',
+  effect: { real_path: null, folder: null, diff: null, command_line: null, host: null, sandboxed: null },
+  because: "the Graph asks you",
+  exact_rule: null,
+  options: ["By day only", "Leave them as they are", "Stop here"],
+};
+
+export const BARE_QUESTION: ApprovalQuestion = {
+  ...COMMAND_QUESTION,
+  approval: 11,
+  effect: { ...COMMAND_QUESTION.effect, sandboxed: false },
+  seconds_left: 31,
+};
+
+export function sampleApprovals(): ApprovalsView {
+  const tool = (name: string, title: string, description: string, ruling: "allow" | "ask" | "deny", is_default = true, source = "built in") => ({ tool: name, title, description, source, ruling, is_default });
+  return {
+    waiting: [COMMAND_QUESTION, FETCH_QUESTION],
+    tools: [
+      tool("list_files", "List files", "Names, sizes and times inside granted folders.", "allow"),
+      tool("read_file", "Read a file", "Inside granted folders.", "allow"),
+      tool("search_files", "Search in files", "Inside granted folders.", "allow"),
+      tool("write_file", "Write a file", "Inside folders granted for writing.", "ask"),
+      tool("edit_file", "Change a file", "Inside folders granted for writing; the change is shown as a diff.", "ask"),
+      tool("run_command", "Run a command", "Sandboxed, 60 s, 64 KB of output, empty environment.", "ask"),
+      tool("http_fetch", "Fetch from the network", "Public addresses only, at most 2 MB.", "deny", false),
+      tool("mcp__linear__create_issue", "Create an issue", "Creates an issue in a Linear team.", "ask", true, "linear"),
+    ],
+    rules: [
+      { rule_id: 1, text: "allow write_file when path is under Docs/out", tool: "write_file", ruling: "allow", scope: "folder-digest v2", created_at: NOW - 9 * DAY, last_used_at: NOW - 21_600_000, uses: 41, broken: false },
+      { rule_id: 2, text: "deny run_command everywhere", tool: "run_command", ruling: "deny", scope: "project Website", created_at: NOW - 20 * DAY, last_used_at: NOW - 2 * DAY, uses: 3, broken: false },
+      { rule_id: 3, text: "allow http_fetch GET {", tool: "http_fetch", ruling: "allow", scope: "everywhere", created_at: NOW - 30 * DAY, last_used_at: null, uses: 0, broken: true },
+    ],
+    log: [
+      { at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: "reading inside granted folders", answer: null, waited_ms: null },
+      { at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "ask", because: "commands ask, and no rule matches", answer: "allowed once by you", waited_ms: 72_000 },
+      { at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: "rule: deny run_command everywhere", answer: null, waited_ms: null },
+      { at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "ask", because: "writing asks, and no rule matches", answer: "nobody answered in 10 min", waited_ms: 600_000 },
+    ],
+  };
+}
+const FAILED = NOW - 3_600_000 - 222_000;
+
+export function sampleConnections(): ConnectionsView {
+  const agent = (agent_id: string, name: string, kind: string, projects: string[], scopes: string[], age: number, used: number | null, revoked = false) => ({ agent_id, name, kind, projects, scopes, created_at: NOW - age * DAY, last_used_at: used === null ? null : NOW - used, revoked });
+  return {
+    paired: { address: "http://127.0.0.1:47821", owner: "ada", device_id: "1b7c2b0e-5a44-4d8e-9b1f-8f1f0a3f7a10", device_name: "workbench", builtin: true, mcp_url: "http://127.0.0.1:47821/mcp" },
+    builtin_offered: true,
+    projects: PROJECTS.map((project) => ({ ...project, enabled: project.name !== "Archive" })),
+    agents: [
+      agent("a1", "Claude Code", "token", ["Billing", "Website"], ["osfoundry:read", "osfoundry:run"], 26, 222_000),
+      agent("a2", "Claude Desktop", "oauth", ["Website"], ["osfoundry:read", "osfoundry:run"], 20, 1_000),
+      agent("a3", "Claude.ai", "oauth", ["Home"], ["osfoundry:read"], 8, 3 * DAY),
+      agent("a4", "MCP Inspector", "oauth", ["Website"], ["osfoundry:read"], 0, null),
+      agent("a5", "Old laptop", "token", ["Website"], ["osfoundry:read", "osfoundry:run"], 90, 40 * DAY, true),
+    ],
+    secrets: { kind: "os", text: "Secrets are in the system keyring." },
+    problem: null,
+  };
+}
+
+export function sampleModels(): ModelsView {
+  return {
+    providers: [
+      { provider_id: "p1", kind: "anthropic", name: "Anthropic", address: "https://api.anthropic.com", has_key: true, models: ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"], concurrency: 4, local: false },
+      { provider_id: "p2", kind: "ollama", name: "Ollama", address: "http://127.0.0.1:11434", has_key: false, models: ["qwen3:8b", "llama3.2:3b"], concurrency: 1, local: true },
+      { provider_id: "p3", kind: "openai_compatible", name: "Office gateway", address: "https://models.example.org/v1", has_key: false, models: [], concurrency: 2, local: false },
+    ],
+    aliases: [
+      { alias: "default", model: "claude-sonnet-4-5" },
+      { alias: "fast", model: "claude-haiku-4-5" },
+      { alias: "strong", model: "claude-opus-4-5" },
+      { alias: "local", model: null },
+    ],
+    found: [{ name: "LM Studio", address: "http://127.0.0.1:1234/v1", kind: "openai_compatible", models: ["gemma-3-4b"] }],
+    prices: [
+      { model: "claude-opus-4-5", input_per_mtok: 5, output_per_mtok: 25 },
+      { model: "claude-sonnet-4-5", input_per_mtok: 3, output_per_mtok: 15 },
+      { model: "claude-haiku-4-5", input_per_mtok: 1, output_per_mtok: 5 },
+    ],
+  };
+}
+
+export function sampleSettings(): SettingsView {
+  return {
+    folders: [
+      { path: "/home/ada/billing", access: "write", problem: null },
+      { path: "/home/ada/notes", access: "read", problem: null },
+      { path: "/mnt/share/handbook", access: "read", problem: "The folder is not there now. It may be a drive that is not connected." },
+    ],
+    token_ceiling: 200_000,
+    max_concurrency: 4,
+    max_tokens_per_call: 4096,
+    approval_timeout_s: 600,
+    pickup_instant: true,
+    paused: false,
+    start_at_login: false,
+    keep_in_tray: true,
+    tell_asks: true,
+    theme: "system",
+    language: "en",
+    retention_days: 90,
+    data_folder: "/home/ada/.local/share/graph-desk",
+    logs_folder: "/home/ada/.local/share/graph-desk/logs",
+  };
+}
+
+export const DOCTOR: DoctorReport = {
+  hops: [
+    { name: "This computer", ok: true, ms: 1, text: "Database, folders and the script runner answer." },
+    { name: "Secrets", ok: true, ms: 81, text: "The system keyring takes and gives back." },
+    { name: "Server", ok: true, ms: 12, text: "http://127.0.0.1:47821 answers; its clock agrees within 0.1 s." },
+    { name: "Pairing", ok: true, ms: 9, text: "The server knows this desktop." },
+    { name: "Queue and back", ok: false, ms: 30_000, text: "A command was queued, but no doorbell rang within 30 s. A proxy in between may cut held requests; plain polling every 20 s works." },
+  ],
+  summary: "Commands arrive, but only at the next look: something between here and the server cuts held requests.",
+};
