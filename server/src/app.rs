@@ -67,6 +67,11 @@ impl App {
         self.queue.pairing_code(owner).await
     }
 
+    /// Requests held open at this instance.
+    pub fn bells_waiting(&self) -> usize {
+        self.queue.bells.waiting()
+    }
+
     pub fn router(&self) -> Router {
         Router::new()
             .merge(relay_api::router())

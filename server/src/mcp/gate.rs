@@ -184,12 +184,13 @@ fn forward(mut parts: Parts, body: String, call: Call) -> Request {
     // Sessions are a thing of older versions; a stale one does no harm.
     parts.headers.remove("mcp-session-id");
     parts.headers.remove("last-event-id");
+    // The library wants a Host; ours was judged already, and a request inside this process, or over HTTP/2, has none.
+    parts.headers.insert(header::HOST, HeaderValue::from_static("localhost"));
     // Who asks for anything, or for JSON, gets JSON.
     let accept = parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
     if accept.contains("*/*") || accept.contains("application/") || accept.contains("text/event-stream") {
         parts.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     }
-    // The library asks for a session's own things in the body only, so a plain body is all it needs.
     Request::from_parts(parts, Body::from(body))
 }
 

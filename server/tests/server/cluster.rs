@@ -1,0 +1,85 @@
+//! A PostgreSQL of our own for the tests: a temporary folder, a free port, the `postgres` user where we are root (initdb refuses root).
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use server::store::Place;
+
+pub struct Cluster {
+    dir: tempfile::TempDir,
+    bin: PathBuf,
+    port: u16,
+    databases: std::cell::Cell<u32>,
+}
+
+fn bin() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|e| e.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut all: Vec<PathBuf> = std::env::split_paths(&path).chain(versions).filter(|d| d.join("initdb").exists()).collect();
+    all.pop().expect("PostgreSQL is installed (initdb, pg_ctl)")
+}
+
+fn am_root() -> bool {
+    String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0"
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let (dir, bin) = (tempfile::tempdir().unwrap(), bin());
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let cluster = Self { dir, bin, port, databases: std::cell::Cell::new(0) };
+        if am_root() {
+            let owned = Command::new("chown").arg("postgres").arg(cluster.dir.path()).status().unwrap();
+            assert!(owned.success());
+        }
+        let data = cluster.data();
+        cluster.tool("initdb", &["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
+        let options = format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c max_connections=200");
+        let log = cluster.dir.path().join("log").display().to_string();
+        cluster.tool("pg_ctl", &["-D", &data, "-w", "-l", &log, "-o", &options, "start"]);
+        cluster
+    }
+
+    fn data(&self) -> String {
+        self.dir.path().join("data").display().to_string()
+    }
+
+    fn tool(&self, name: &str, arguments: &[&str]) {
+        let program = self.bin.join(name);
+        let mut command = if am_root() {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "postgres", "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        // The server it starts inherits its outputs, so they go to a file: a pipe would never end.
+        let log = std::fs::File::create(self.dir.path().join(format!("{name}.log"))).unwrap();
+        let done = command.args(arguments).current_dir(Path::new("/")).stdout(log.try_clone().unwrap()).stderr(log).status().unwrap();
+        assert!(done.success(), "{name}: {}", std::fs::read_to_string(self.dir.path().join(format!("{name}.log"))).unwrap());
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// A new, empty database.
+    pub async fn place(&self) -> Place {
+        let n = self.databases.get() + 1;
+        self.databases.set(n);
+        let (client, connection) = tokio_postgres::connect(&self.url("postgres"), tokio_postgres::NoTls).await.unwrap();
+        let task = tokio::spawn(connection);
+        client.batch_execute(&format!("CREATE DATABASE q{n}")).await.unwrap();
+        drop(client);
+        task.await.unwrap().unwrap();
+        Place::Postgres { url: self.url(&format!("q{n}")) }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let data = self.data();
+        self.tool("pg_ctl", &["-D", &data, "-m", "immediate", "-w", "stop"]);
+    }
+}

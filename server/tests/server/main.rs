@@ -1,0 +1,9 @@
+//! Graph Queue through its real router. The contract suite runs on SQLite and on PostgreSQL; every case starts in an empty world.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cluster;
+mod contract;
+mod limits;
+mod published;
+mod waits;
+mod world;
