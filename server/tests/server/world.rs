@@ -23,6 +23,7 @@ pub const START_MS: i64 = 1_795_953_600_000;
 
 pub struct World {
     pub app: App,
+    router: axum::Router,
     pub place: Place,
     pub clock: Arc<AtomicI64>,
     seed: Arc<AtomicU64>,
@@ -79,12 +80,13 @@ impl World {
     pub async fn at(place: Place, dir: Option<tempfile::TempDir>) -> Self {
         let (clock, seed) = (Arc::new(AtomicI64::new(START_MS)), Arc::new(AtomicU64::new(7)));
         let app = open(&place, &clock, &seed).await;
-        Self { app, place, clock, seed, _dir: dir }
+        Self { router: app.router(), app, place, clock, seed, _dir: dir }
     }
 
     /// The process is gone and another one starts on the same database.
     pub async fn restart(&mut self) {
         self.app = open(&self.place, &self.clock, &self.seed).await;
+        self.router = self.app.router();
     }
 
     pub fn pass_ms(&self, ms: i64) {
@@ -96,7 +98,7 @@ impl World {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Reply {
-        let response = self.app.router().oneshot(request).await.unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         Reply { status: parts.status.as_u16(), headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
