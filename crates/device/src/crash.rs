@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 /// Every point, in the order a command meets them.
 pub const POINTS: &[&str] = &[
-    "before_claim_stored",
-    "after_claim_stored",
-    "after_start_answered",
+    "before_execution_stored",
+    "after_execution_stored",
+    "after_start_granted",
     "after_running_stored",
     "before_outbox_write",
     "after_outbox_write",
@@ -16,7 +16,6 @@ pub const POINTS: &[&str] = &[
     "after_outbox_delete",
     "after_not_shared_stored",
     "after_sync_answered",
-    "after_revision_stored",
 ];
 
 static ARMED: OnceLock<String> = OnceLock::new();

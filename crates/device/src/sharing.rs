@@ -4,7 +4,7 @@ use domain::{
     wire::relay::{SessionStatus, SharedSession},
 };
 
-use crate::store::{Graph, Store, StoreError};
+use crate::store::{Graph, Project, Store, StoreError};
 
 /// The session as it stands, if a command of this project may start it now: the project is enabled, the session ticked, ready and not
 /// deleted, and its slug still the one the command was queued with.
@@ -16,9 +16,9 @@ pub fn consent(store: &Store, project: ProjectId, graph: GraphSessionId, slug: &
 /// Tells which tools of a Graph will ask the owner. `None` where the owner chose not to tell.
 pub type AsksOf = dyn Fn(GraphSessionId, &[String]) -> Option<Vec<String>> + Send + Sync;
 
-/// What a sync of this project says: revision and metadata of at most 100 sessions, always the same hundred (the oldest ticks).
-pub fn shared_sessions(store: &Store, project: ProjectId, asks: &AsksOf) -> Result<(u64, Vec<SharedSession>), StoreError> {
-    let (revision, graphs) = store.ticked_graphs(project)?;
+/// What a sync of this project says: its state and the metadata of its sessions, of one moment. `None` if there is no such project.
+pub fn shared_sessions(store: &Store, project: ProjectId, asks: &AsksOf) -> Result<Option<(Project, Vec<SharedSession>)>, StoreError> {
+    let Some((project, graphs)) = store.shared_graphs(project)? else { return Ok(None) };
     let sessions = graphs.into_iter().map(|(graph, facts)| SharedSession {
         graph_session_id: graph.id,
         name: graph.name,
@@ -29,5 +29,5 @@ pub fn shared_sessions(store: &Store, project: ProjectId, asks: &AsksOf) -> Resu
         arguments_schema: facts.args_schema,
         asks: asks(graph.id, &facts.tools),
     });
-    Ok((revision, sessions.collect()))
+    Ok(Some((project, sessions.collect())))
 }

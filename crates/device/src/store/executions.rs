@@ -150,7 +150,7 @@ pub struct ExecutionPage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     Never,
-    /// Claiming, running, or waiting in the outbox: nothing is to be done.
+    /// Claiming, running, waiting in the outbox, or given up by the owner: nothing is to be done.
     InHand,
     /// Ended here, and the server had been told: it forgot.
     Ended,
@@ -505,7 +505,7 @@ impl Store {
 
     /// Stores the execution that is about to ask for its command, the binding of its channel, and that the command was seen.
     pub(crate) fn store_claim(&self, new: &NewExecution, facts: &CommandFacts, now: Timestamp) -> Result<(), StoreError> {
-        crash::point("before_claim_stored");
+        crash::point("before_execution_stored");
         self.write(|tx| {
             insert(tx, new, ExecutionState::Claiming, now)?;
             bindings::bind(tx, &Binding { command: facts.command, project: facts.project }, now)?;
@@ -516,7 +516,7 @@ impl Store {
             ])?;
             Ok::<_, StoreError>(())
         })?;
-        crash::point("after_claim_stored");
+        crash::point("after_execution_stored");
         Ok(())
     }
 
@@ -526,12 +526,12 @@ impl Store {
     }
 
     /// The claim was granted and consent still holds: it runs, with the version that is current now.
-    pub(crate) fn store_running(&self, id: &ExecutionId, version: u64, now: Timestamp) -> Result<(), StoreError> {
+    pub(crate) fn store_running(&self, id: &ExecutionId, version: u64, pickup_wait_ms: u64, now: Timestamp) -> Result<(), StoreError> {
         // Not waiting for the disk: undone by a power loss it is an unanswered claim, which never runs again either.
         self.write_soon(|tx| {
-            let sql = "UPDATE executions SET state = 'running', version = ?2, started_at = ?3, pickup_wait_ms = max(0, ?3 - queued_at)
+            let sql = "UPDATE executions SET state = 'running', version = ?2, started_at = ?3, pickup_wait_ms = ?4
                         WHERE id = ?1 AND state = 'claiming'";
-            tx.prepare_cached(sql)?.execute(params![id.as_str(), int(version), now.ms()])?;
+            tx.prepare_cached(sql)?.execute(params![id.as_str(), int(version), now.ms(), int(pickup_wait_ms)])?;
             Ok::<_, StoreError>(())
         })?;
         crash::point("after_running_stored");
@@ -563,8 +563,9 @@ impl Store {
                 return Ok(Seen::InHand);
             }
             let text = command.to_string();
-            let state: Option<String> =
-                on.prepare_cached("SELECT state FROM executions WHERE command_id = ?1")?.query_row([&text], |row| row.get(0)).optional()?;
+            // One given up by the owner's own hand is as good as in hand: nothing more is said of it.
+            let sql = "SELECT CASE WHEN delivery = 'discarded' THEN 'running' ELSE state END FROM executions WHERE command_id = ?1";
+            let state: Option<String> = on.prepare_cached(sql)?.query_row([&text], |row| row.get(0)).optional()?;
             match state.as_deref() {
                 Some("claiming" | "running") => Ok(Seen::InHand),
                 Some(_) => Ok(Seen::Ended),

@@ -229,18 +229,18 @@ impl Store {
         })
     }
 
-    /// The project's revision and the sessions ticked for it with what is known of their newest version: at most 100, the oldest ticks,
-    /// of one moment. A database with more (it should not) thus always shares the same hundred.
-    pub(crate) fn ticked_graphs(&self, project: ProjectId) -> Result<(u64, Vec<(Graph, VersionFacts)>), StoreError> {
+    /// The project and the sessions its next sync tells, with what is known of their newest version: at most 100, the oldest ticks, of
+    /// one moment. A database with more (it should not) thus always shares the same hundred. A disabled project tells none.
+    pub(crate) fn shared_graphs(&self, project: ProjectId) -> Result<Option<(Project, Vec<(Graph, VersionFacts)>)>, StoreError> {
         self.read(|on| {
             let tx = on.unchecked_transaction()?;
-            let revision = find(&tx, project)?.map_or(0, |p| p.revision);
+            let Some(project) = find(&tx, project)? else { return Ok(None) };
             let ids: Vec<String> = tx
                 .prepare_cached(
                     "SELECT t.graph_session_id FROM ticks t JOIN graph_sessions g ON g.id = t.graph_session_id
-                      WHERE t.project_id = ?1 AND g.deleted_at IS NULL ORDER BY t.ticked_at, t.graph_session_id LIMIT ?2",
+                      WHERE t.project_id = ?1 AND ?2 AND g.deleted_at IS NULL ORDER BY t.ticked_at, t.graph_session_id LIMIT ?3",
                 )?
-                .query_map(params![project.to_string(), SESSIONS_PER_SYNC_MAX as i64], |row| row.get(0))?
+                .query_map(params![project.id.to_string(), project.enabled, SESSIONS_PER_SYNC_MAX as i64], |row| row.get(0))?
                 .collect::<Result<_, _>>()?;
             let mut shared = Vec::with_capacity(ids.len());
             for id in ids {
@@ -249,7 +249,7 @@ impl Store {
                 let facts = graphs::version(&tx, id, graph.version)?.map(|v| v.facts).unwrap_or_default();
                 shared.push((graph, facts));
             }
-            Ok((revision, shared))
+            Ok(Some((project, shared)))
         })
     }
 

@@ -1,0 +1,11 @@
+//! The relay and its store against a scripted queue, on a paused clock: minutes pass in milliseconds, and every test is a claim.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+mod consent;
+mod delivery;
+mod doorbell;
+mod lost_answers;
+mod queue;
+mod rhythm;
+mod stopping;
+mod store;
+mod world;
