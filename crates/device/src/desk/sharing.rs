@@ -15,7 +15,7 @@ impl Desk {
         let around = self.around()?;
         let mut projects = Vec::new();
         for project in self.store.projects()? {
-            let (_, ticked) = self.store.ticked_graphs(project.id)?;
+            let ticked = self.store.shared_graphs(project.id)?.map(|(_, graphs)| graphs).unwrap_or_default();
             let visible = ticked.iter().map(|(graph, _)| VisibleSession {
                 name: graph.name.clone(),
                 slug: graph.slug.to_string(),
