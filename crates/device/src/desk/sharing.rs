@@ -26,7 +26,7 @@ impl Desk {
                 project_id: project.id.to_string(),
                 enabled: project.enabled,
                 readable: project.readable,
-                ticked: ticked.len() as u64,
+                ticked: self.store.ticks()?.iter().filter(|t| t.project == project.id).count() as u64,
                 last_sync: project.synced_at.map(domain::Timestamp::ms),
                 syncing: project.is_unanswered(),
                 pickup_waits_ms: self.store.pickup_waits(project.id, WAITS_SHOWN)?,
