@@ -76,6 +76,12 @@ pub const VM_VALUE_STACK_MAX: usize = 1_000_000;
 pub const HOST_CALLS_MAX: usize = 10_000;
 pub const HOST_CALLS_IN_FLIGHT_MAX: usize = 1_024;
 pub const RESULT_BYTES_MAX: usize = 8 * MIB;
+/// A script that works this long without coming back to its host is stopped: it loops where no other limit counts.
+pub const VM_BUSY_MS_MAX: u64 = 8_000;
+/// One line of a script's log is cut to this many characters.
+pub const LOG_CHARS_MAX: usize = 2_000;
+/// `retry` takes at most this many attempts.
+pub const RETRY_ATTEMPTS_MAX: usize = 20;
 /// A result longer than this is large for an agent to read; the engine warns.
 pub const RESULT_LARGE_CHARS: usize = 20_000;
 pub const DEADLINE_MS_DEFAULT: u64 = 60 * 60 * 1000;

@@ -1,11 +1,15 @@
 //! What one execution and every Graph it calls share: ledger, places, clock, counters and the stop.
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use domain::{
     CancelReason, ExecutionId, FailReason,
+    completion::Used,
     ledger::{Ledger, Reservation, Usage},
     wire::event::FleetWhat,
 };
@@ -70,28 +74,51 @@ pub struct Fleet {
     closed: CancellationToken,
     pub(crate) seats: Arc<Seats>,
     pub(crate) watch: Arc<Stopwatch>,
+    overrun: CancellationToken,
+    waves: Mutex<HashMap<u64, CancellationToken>>,
+    is_waiting: AtomicBool,
     agents: AtomicU64,
-    waves: AtomicU64,
     calls: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+/// What has ended so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) agents_done: u64,
+    pub(crate) agents_failed: u64,
+    cost: f64,
+    has_unknown_cost: bool,
 }
 
 impl Fleet {
     /// `settings` must already be narrowed by the Graph's own limits: [`Settings::narrowed`].
     pub fn new(run_id: ExecutionId, settings: Settings, host: Arc<dyn FleetHost>) -> Arc<Self> {
         let watch = Stopwatch::start();
-        Arc::new(Self {
-            run_id,
-            ledger: Arc::new(Mutex::new(Ledger::new(settings.token_ceiling))),
-            stop: CancellationToken::new(),
-            stopped: Mutex::new(None),
-            closed: CancellationToken::new(),
-            seats: Seats::new(settings.max_concurrency, Arc::clone(&watch)),
-            watch,
-            settings,
-            host,
-            agents: AtomicU64::new(0),
-            waves: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
+        Arc::new_cyclic(|fleet: &Weak<Self>| {
+            let fleet = Weak::clone(fleet);
+            let on_change = Box::new(move |busy, away| {
+                if let Some(fleet) = fleet.upgrade() {
+                    fleet.tell_waiting(busy, away);
+                }
+            });
+            Self {
+                run_id,
+                ledger: Arc::new(Mutex::new(Ledger::new(settings.token_ceiling))),
+                stop: CancellationToken::new(),
+                stopped: Mutex::new(None),
+                closed: CancellationToken::new(),
+                overrun: CancellationToken::new(),
+                seats: Seats::new(settings.max_concurrency, Arc::clone(&watch), on_change),
+                watch,
+                settings,
+                host,
+                waves: Mutex::default(),
+                is_waiting: AtomicBool::new(false),
+                agents: AtomicU64::new(0),
+                calls: AtomicU64::new(0),
+                tally: Mutex::default(),
+            }
         })
     }
 
@@ -129,16 +156,10 @@ impl Fleet {
 
     /// After every attempt, exactly once. `cost` is what it really cost, where a price is known.
     pub fn settle(&self, reservation: Reservation, usage: Usage, cost: Option<f64>) {
+        // The price is summed from the agents' answers, see `Tally`.
         let _ = cost;
-        let is_reached = {
-            let mut ledger = self.lock();
-            ledger.settle(reservation, usage);
-            ledger.is_reached()
-        };
-        if is_reached {
-            self.closed.cancel();
-        }
-        self.tell_ledger();
+        self.lock().settle(reservation, usage);
+        self.ledger_changed();
     }
 
     /// The ledger itself, for a host whose agents reserve and settle in it directly. It says so with [`Fleet::ledger_changed`].
@@ -147,8 +168,15 @@ impl Fleet {
     }
     /// The shared ledger was used: tells the story, and refuses whoever waits once the ceiling is reached.
     pub fn ledger_changed(&self) {
-        if self.lock().is_reached() {
+        let (is_reached, is_overrun) = {
+            let ledger = self.lock();
+            (ledger.is_reached(), ledger.is_overrun())
+        };
+        if is_reached {
             self.closed.cancel();
+        }
+        if is_overrun {
+            self.overrun.cancel();
         }
         self.tell_ledger();
     }
@@ -158,20 +186,72 @@ impl Fleet {
         self.lock().clone()
     }
 
+    /// Ceiling, spent, free.
+    pub(crate) fn ledger_totals(&self) -> (u64, u64, u64) {
+        let ledger = self.lock();
+        (ledger.ceiling(), ledger.spent(), ledger.free())
+    }
+
     /// Number of a tool call in this execution's story, counted from 1.
     pub fn next_call(&self) -> u64 {
         self.calls.fetch_add(1, Ordering::SeqCst) + 1
     }
     /// Takes a place, in the order of asking. The engine does this for every agent and tool call; hosts need it only in their tests.
     pub async fn seat(&self) -> Seat {
-        self.seats.take(Arc::new(|_| {})).await
+        self.seats.take().await
     }
     pub(crate) fn next_agent(&self) -> u64 {
         self.agents.fetch_add(1, Ordering::SeqCst) + 1
     }
-    pub(crate) fn next_wave(&self) -> u64 {
-        self.waves.fetch_add(1, Ordering::SeqCst) + 1
+    /// A wave inside another stops with it.
+    pub(crate) fn open_wave(&self, inside: Option<u64>) -> u64 {
+        let mut waves = self.waves.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = inside.and_then(|wave| waves.get(&wave)).map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let wave = waves.len() as u64 + 1;
+        waves.insert(wave, token);
+        wave
     }
+    /// Cancelled once nothing of this wave may start any more.
+    pub(crate) fn wave(&self, wave: Option<u64>) -> CancellationToken {
+        let waves = self.waves.lock().unwrap_or_else(PoisonError::into_inner);
+        wave.and_then(|wave| waves.get(&wave)).cloned().unwrap_or_default()
+    }
+    pub(crate) fn overrun(&self) -> &CancellationToken {
+        &self.overrun
+    }
+
+    pub(crate) fn count_agent(&self, is_done: bool, tokens: u64, cost: Option<f64>) {
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_done {
+            tally.agents_done += 1;
+        } else {
+            tally.agents_failed += 1;
+        }
+        match cost {
+            Some(cost) => tally.cost += cost,
+            None => tally.has_unknown_cost |= tokens > 0,
+        }
+    }
+    pub(crate) fn tally(&self) -> Tally {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// What was used so far. A call that was dropped keeps its reservation: it may have been paid for.
+    pub(crate) fn used(&self) -> Used {
+        let tally = self.tally();
+        let ledger = self.lock();
+        let total_tokens = ledger.spent().saturating_add(ledger.held());
+        let is_known = !tally.has_unknown_cost && ledger.held() == 0;
+        Used { total_tokens, cost: is_known.then_some(tally.cost).filter(|cost| cost.is_finite()) }
+    }
+
+    /// Everything that could run waits for the owner, or no longer does.
+    fn tell_waiting(&self, busy: usize, away: usize) {
+        let is_waiting = busy == 0 && away > 0;
+        if self.is_waiting.swap(is_waiting, Ordering::SeqCst) != is_waiting {
+            self.host.event(if is_waiting { FleetWhat::FleetWaiting { approvals: away as u64 } } else { FleetWhat::FleetResumed {} });
+        }
+    }
+
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.closed
     }

@@ -154,7 +154,28 @@ codes! {
 impl CallCode {
     /// Rejects a whole wave at once instead of leaving `null` in one place.
     pub const fn ends_waves(self) -> bool {
-        matches!(self, Self::CeilingReached | Self::WaveStopped | Self::Limit | Self::Cancelled)
+        match self {
+            Self::CeilingReached
+            | Self::WaveStopped
+            | Self::Limit
+            | Self::Cancelled
+            | Self::Invalid
+            | Self::NoTool
+            | Self::NoGraph
+            | Self::NoModel => true,
+            Self::Denied
+            | Self::Unanswered
+            | Self::Schema
+            | Self::Timeout
+            | Self::Stalled
+            | Self::Refused
+            | Self::ContextOverflow
+            | Self::RateLimited
+            | Self::Provider
+            | Self::Loop
+            | Self::ToolFailed
+            | Self::GraphFailed => false,
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! The script decides what is called and in which order; this crate decides when (places, waves, ceiling, deadline, stop) and tells
 //! the story as events; the host ([`FleetHost`]) does the work. What is *not* here: models, tools, approvals, storage, the clock.
 //! Invariant: whatever a script does, [`run_fleet_script`] ends with exactly one outcome and leaves nothing running.
+mod calls;
+mod drive;
 mod fleet;
 mod host;
 mod run;

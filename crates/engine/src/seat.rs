@@ -88,42 +88,48 @@ impl Drop for Pause {
     }
 }
 
+/// Told after each change: calls at work, calls that wait for the owner.
+pub(crate) type OnChange = Box<dyn Fn(usize, usize) + Send + Sync>;
+
 /// The places of one execution, shared with every Graph it calls.
-#[derive(Debug)]
 pub(crate) struct Seats {
     free: Arc<Semaphore>,
     limit: usize,
     /// Calls that wait for the owner.
     away: AtomicUsize,
     fleet_watch: Arc<Stopwatch>,
+    on_change: OnChange,
 }
 
 impl Seats {
-    pub(crate) fn new(limit: usize, fleet_watch: Arc<Stopwatch>) -> Arc<Self> {
-        Arc::new(Self { free: Arc::new(Semaphore::new(limit)), limit, away: AtomicUsize::new(0), fleet_watch })
+    pub(crate) fn new(limit: usize, fleet_watch: Arc<Stopwatch>, on_change: OnChange) -> Arc<Self> {
+        Arc::new(Self { free: Arc::new(Semaphore::new(limit)), limit, away: AtomicUsize::new(0), fleet_watch, on_change })
     }
 
     /// Waits for a place, in the order of asking.
-    pub(crate) async fn take(self: &Arc<Self>, on_turn: Arc<dyn Fn(Turn) + Send + Sync>) -> Seat {
+    pub(crate) async fn take(self: &Arc<Self>) -> Seat {
+        let permit = self.permit().await;
+        Seat { seats: Arc::clone(self), permit, watch: Stopwatch::start() }
+    }
+
+    /// The clock stands still while the owner is asked without a place (by the script itself).
+    pub(crate) async fn away_while<F: Future>(self: &Arc<Self>, wait: F) -> F::Output {
+        let _pause = self.fleet_watch.pause();
+        let _away = Away::new(self);
+        wait.await
+    }
+
+    async fn permit(self: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed; a `None` permit would only mean one seat too many, never one too few.
         let permit = Arc::clone(&self.free).acquire_owned().await.ok();
-        Seat { seats: Arc::clone(self), permit, watch: Stopwatch::start(), on_turn }
+        self.changed();
+        permit
     }
 
-    /// Calls at work now.
-    pub(crate) fn busy(&self) -> usize {
-        self.limit.saturating_sub(self.free.available_permits())
+    fn changed(&self) {
+        let busy = self.limit.saturating_sub(self.free.available_permits());
+        (self.on_change)(busy, self.away.load(Ordering::SeqCst));
     }
-    pub(crate) fn away(&self) -> usize {
-        self.away.load(Ordering::SeqCst)
-    }
-}
-
-/// A call left its place to wait for the owner, or came back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
-    Left,
-    Back,
 }
 
 /// One place under `max_concurrency`. Dropping it frees the place.
@@ -131,7 +137,6 @@ pub struct Seat {
     seats: Arc<Seats>,
     permit: Option<OwnedSemaphorePermit>,
     watch: Arc<Stopwatch>,
-    on_turn: Arc<dyn Fn(Turn) + Send + Sync>,
 }
 
 impl Seat {
@@ -139,12 +144,11 @@ impl Seat {
     /// again (behind those who already wait) before it returns.
     pub async fn leave_while<F: Future>(&mut self, wait: F) -> F::Output {
         let answer = {
-            let _pauses = (self.watch.pause(), self.seats.fleet_watch.pause());
-            let _away = Away::new(&self.seats, &self.on_turn);
+            let _pause = self.watch.pause();
             self.permit = None;
-            wait.await
+            self.seats.away_while(wait).await
         };
-        self.permit = Arc::clone(&self.seats.free).acquire_owned().await.ok();
+        self.permit = self.seats.permit().await;
         answer
     }
 
@@ -153,17 +157,17 @@ impl Seat {
     }
 }
 
-struct Away<'a>(&'a Seats, &'a Arc<dyn Fn(Turn) + Send + Sync>);
+struct Away<'a>(&'a Arc<Seats>);
 impl<'a> Away<'a> {
-    fn new(seats: &'a Seats, on_turn: &'a Arc<dyn Fn(Turn) + Send + Sync>) -> Self {
+    fn new(seats: &'a Arc<Seats>) -> Self {
         seats.away.fetch_add(1, Ordering::SeqCst);
-        on_turn(Turn::Left);
-        Self(seats, on_turn)
+        seats.changed();
+        Self(seats)
     }
 }
 impl Drop for Away<'_> {
     fn drop(&mut self) {
         self.0.away.fetch_sub(1, Ordering::SeqCst);
-        self.1(Turn::Back);
+        self.0.changed();
     }
 }

@@ -3,6 +3,7 @@ use domain::{
     Slug, Timestamp,
     limits::{
         AGENT_TIMEOUT_MS_DEFAULT, AGENTS_PER_EXECUTION_MAX, DEADLINE_MS_DEFAULT, MAX_CONCURRENCY_DEFAULT, MAX_CONCURRENCY_MAX, TOKEN_CEILING_DEFAULT,
+        VM_BUSY_MS_MAX,
     },
 };
 
@@ -20,6 +21,8 @@ pub struct Settings {
     pub deadline_ms: u64,
     /// Longest one agent may take, approval waits not counted. A script's `timeout_s` can only shorten it.
     pub agent_timeout_ms: u64,
+    /// Longest the script may work without coming back to its host.
+    pub busy_ms: u64,
     /// Name of the model an agent without `model` gets, for the story.
     pub default_model: String,
     /// Recorded seed of `Math.random`.
@@ -39,6 +42,7 @@ impl Settings {
             agents: AGENTS_PER_EXECUTION_MAX,
             deadline_ms: DEADLINE_MS_DEFAULT,
             agent_timeout_ms: AGENT_TIMEOUT_MS_DEFAULT,
+            busy_ms: VM_BUSY_MS_MAX,
             default_model: "default".to_owned(),
             seed,
             started_at,

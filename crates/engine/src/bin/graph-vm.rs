@@ -1,2 +1,0 @@
-//! The child process in which one Graph's script runs.
-fn main() {}

@@ -1,0 +1,253 @@
+//! The interpreter: one script on one big-stack thread, talking to its host through a [`Link`].
+//!
+//! Invariant: it never waits for anything but its host. What it cannot bound by itself (native loops, memory) the process around it does.
+mod faults;
+mod jobs;
+mod lint;
+mod natives;
+mod stringify;
+
+use std::{
+    path::Path,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use boa_engine::{
+    Context, JsError, JsResult, JsString, JsValue, Script, Source, builtins::promise::PromiseState, context::ContextBuilder, js_string,
+    module::IdleModuleLoader, object::builtins::JsPromise, property::Attribute,
+};
+use domain::limits::{VM_BUSY_MS_MAX, VM_LOOP_ITERATIONS_MAX, VM_RECURSION_MAX, VM_STACK_BYTES, VM_VALUE_STACK_MAX};
+
+use super::wire::{Answer, End, Fault, FaultKind, FromVm, Note, Place, Start, ToVm};
+use jobs::{Drained, Hooks, Jobs, ScriptClock};
+use natives::Host;
+
+/// The name of the owner's source in positions; frames of anything else are not shown.
+pub(crate) const SOURCE_NAME: &str = "graph.js";
+const PRELUDE_NAME: &str = "prelude.js";
+const PRELUDE: &str = include_str!("../prelude.js");
+const HEAD: &str = "(async function main(){\"use strict\";";
+const TAIL: &str = "\n})";
+
+/// The machine's only way out.
+pub(crate) trait Link {
+    /// Blocks while the host does not keep up. `Err` means that nobody listens any more.
+    fn send(&mut self, message: FromVm) -> Result<(), Gone>;
+    /// Blocks until the host says something.
+    fn receive(&mut self) -> Result<ToVm, Gone>;
+}
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+/// Seen by the watchdog of the process and by whoever wants the machine to stop between two jobs.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    /// Counts up whenever the machine begins to work or to wait; odd while it works.
+    pub(crate) turns: AtomicU64,
+    pub(crate) stop: AtomicBool,
+    /// Longest one turn of work may take.
+    pub(crate) busy_ms: AtomicU64,
+}
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { turns: AtomicU64::new(0), stop: AtomicBool::new(false), busy_ms: AtomicU64::new(VM_BUSY_MS_MAX) }
+    }
+}
+impl Pulse {
+    fn turn(&self) {
+        self.turns.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Runs the machine on a thread of its own, with the stack it needs.
+pub(crate) fn spawn(link: impl Link + Send + 'static, pulse: Arc<Pulse>) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("script".into()).stack_size(VM_STACK_BYTES).spawn(move || serve(link, &pulse))
+}
+
+/// Takes one order, does it, says how it ended.
+fn serve(mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
+    match link.receive() {
+        Ok(ToVm::Start(start)) => {
+            pulse.busy_ms.store(start.busy_ms, Ordering::SeqCst);
+            pulse.turn();
+            run(start, Box::new(link), pulse);
+            pulse.turn();
+        }
+        Ok(ToVm::Lint { source }) => {
+            pulse.turn();
+            // Nobody listening is nobody to tell.
+            let _ = link.send(FromVm::Linted(lint::lint(&source)));
+            pulse.turn();
+        }
+        Ok(ToVm::Answer(_)) | Err(Gone) => {}
+    }
+}
+
+fn run(start: Start, link: Box<dyn Link>, pulse: &Arc<Pulse>) {
+    let host = Host::new(link, &start);
+    if let Err(Place { message, line, column }) = lint::lint(&start.source) {
+        let text = faults::with_place(&format!("SyntaxError: {message}"), &start.source, line, column, &[]);
+        host.send_last(FromVm::End(End::Failed(Fault { kind: FaultKind::Syntax, text, line: Some(line), code: None })));
+        return;
+    }
+    let jobs = Rc::new(Jobs::new(Arc::clone(pulse)));
+    let hooks = Rc::new(Hooks::new(Rc::clone(&jobs)));
+    let clock = Rc::new(ScriptClock::new(start.now_ms));
+    let context = ContextBuilder::new()
+        .job_executor(Rc::clone(&jobs))
+        .host_hooks(Rc::clone(&hooks))
+        .clock(Rc::clone(&clock))
+        .module_loader(Rc::new(IdleModuleLoader))
+        .instructions_remaining(usize::MAX)
+        .build();
+    // The interpreter is taken down only after the end was told: that takes time, and a process just exits.
+    let (ended, _context) = match context {
+        Ok(mut context) => (evaluate(&start, &host, &jobs, &hooks, &clock, pulse, &mut context), Some(context)),
+        Err(e) => (Err(broken(&e)), None),
+    };
+    host.send_last(FromVm::End(match ended {
+        Ok(json) => End::Returned { json },
+        Err(Stop::Fault(fault)) => End::Failed(fault),
+        Err(Stop::Gone) => return,
+    }));
+}
+
+/// Why the script does not go on.
+pub(crate) enum Stop {
+    Fault(Fault),
+    Gone,
+}
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+fn evaluate(
+    start: &Start,
+    host: &Rc<Host>,
+    jobs: &Rc<Jobs>,
+    hooks: &Hooks,
+    clock: &ScriptClock,
+    pulse: &Arc<Pulse>,
+    cx: &mut Context,
+) -> Result<String, Stop> {
+    let limits = cx.runtime_limits_mut();
+    limits.set_loop_iteration_limit(VM_LOOP_ITERATIONS_MAX);
+    limits.set_recursion_limit(VM_RECURSION_MAX);
+    limits.set_stack_size_limit(VM_VALUE_STACK_MAX);
+    let run = Running { source: &start.source, host, jobs, pulse };
+    set_up(start, host, cx).map_err(|e| broken(&e))?;
+    let promise = run.start(cx)?;
+    let value = run.settle(&promise, clock, cx)?;
+    for text in hooks.unhandled(cx) {
+        host.note(Note::Warning { text, line: None })?;
+    }
+    let out = host.stringify("the result", &value, cx);
+    let json = out.map_err(|e| Stop::Fault(run.unwritable(e, cx)))?;
+    for text in host.take_warnings() {
+        host.note(Note::Warning { text, line: None })?;
+    }
+    Ok(json)
+}
+
+fn broken(e: &JsError) -> Stop {
+    Stop::Fault(Fault { kind: FaultKind::Broken, text: format!("the interpreter failed: {e}"), line: None, code: None })
+}
+
+/// Registers what is in scope and takes away what would make two runs differ.
+fn set_up(start: &Start, host: &Rc<Host>, cx: &mut Context) -> JsResult<()> {
+    cx.insert_data(Rc::clone(host));
+    host.take_primordials(cx)?;
+    let prelude = Script::parse(Source::from_bytes(PRELUDE).with_path(Path::new(PRELUDE_NAME)), None, cx)?.evaluate(cx)?;
+    let primitives = natives::primitives(cx)?;
+    let made = natives::callable(&prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?;
+    let made = made.to_object(cx)?;
+    host.keep_make_error(&made.get(js_string!("makeError"), cx)?)?;
+    let globals = made.get(js_string!("globals"), cx)?.to_object(cx)?;
+    for key in globals.own_property_keys(cx)? {
+        let value = globals.get(key.clone(), cx)?;
+        cx.register_global_property(key, value, Attribute::empty())?;
+    }
+    let args = natives::parse_json(&start.args, cx)?;
+    cx.register_global_property(js_string!("args"), args, Attribute::empty())?;
+    natives::seed_random(cx)?;
+    for name in ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics"] {
+        cx.global_object().delete_property_or_throw(JsString::from(name), cx)?;
+    }
+    Ok(())
+}
+
+struct Running<'a> {
+    source: &'a str,
+    host: &'a Rc<Host>,
+    jobs: &'a Rc<Jobs>,
+    pulse: &'a Arc<Pulse>,
+}
+
+impl Running<'_> {
+    fn start(&self, cx: &mut Context) -> Result<JsPromise, Stop> {
+        let program = format!("{HEAD}{}{TAIL}()", crate::script::without_export(self.source));
+        let made = Script::parse(Source::from_bytes(&program).with_path(Path::new(SOURCE_NAME)), None, cx)
+            .and_then(|script| script.evaluate(cx))
+            .and_then(|value| value.as_object().ok_or_else(|| JsError::from_opaque(value)))
+            .and_then(JsPromise::from_object);
+        made.map_err(|e| self.fault(e, cx))
+    }
+
+    /// Jobs, then one answer of the host, and again, until the script's promise is settled.
+    fn settle(&self, promise: &JsPromise, clock: &ScriptClock, cx: &mut Context) -> Result<JsValue, Stop> {
+        loop {
+            match self.jobs.drain(cx) {
+                Drained::Empty => {}
+                Drained::Error(e) => return Err(self.fault(e, cx)),
+                Drained::Stopped => return Err(Stop::Gone),
+            }
+            match promise.state() {
+                PromiseState::Fulfilled(value) => return Ok(value),
+                PromiseState::Rejected(value) => return Err(Stop::Fault(faults::thrown(&value, self.source, cx))),
+                PromiseState::Pending => {}
+            }
+            if self.host.waits_for_nothing() {
+                return Err(Stop::Fault(faults::stalled(self.jobs.lost(), self.source, self.host.last_line())));
+            }
+            self.host.send_idle()?;
+            self.pulse.turn();
+            let message = self.host.receive();
+            self.pulse.turn();
+            match message? {
+                ToVm::Answer(answer) => {
+                    clock.set(answer.clock_ms);
+                    self.deliver(answer, cx)?;
+                }
+                ToVm::Start(_) | ToVm::Lint { .. } => return Err(Stop::Gone),
+            }
+        }
+    }
+
+    fn deliver(&self, answer: Answer, cx: &mut Context) -> Result<(), Stop> {
+        let settled = self.host.settle(answer, cx);
+        settled.map_err(|e| match e {
+            natives::Undelivered::Gone => Stop::Gone,
+            natives::Undelivered::Script(e) => self.fault(e, cx),
+        })
+    }
+
+    fn fault(&self, e: JsError, cx: &mut Context) -> Stop {
+        Stop::Fault(faults::from_error(e, self.source, cx))
+    }
+
+    fn unwritable(&self, e: stringify::Unwritable, cx: &mut Context) -> Fault {
+        match e {
+            stringify::Unwritable::NotJson { path, what } => {
+                let text = format!("The result cannot be written as JSON: {path} is {what}.");
+                Fault { kind: FaultKind::NotJson, text, line: None, code: None }
+            }
+            stringify::Unwritable::Script(e) => faults::from_error(e, self.source, cx),
+        }
+    }
+}

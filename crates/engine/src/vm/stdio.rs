@@ -1,0 +1,83 @@
+//! The inside of the `graph-vm` process: frames over stdio, the script on its own thread, a watchdog beside it.
+use std::{
+    io::{BufReader, Stdout},
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, Sender, channel},
+    },
+    time::{Duration, Instant},
+};
+
+use super::{
+    frames,
+    machine::{self, Gone, Link, Pulse},
+    wire::{FromVm, ToVm},
+};
+
+/// Exit codes of the script process that say why it is gone.
+pub const EXIT_OUT_OF_MEMORY: i32 = 77;
+/// It was busy for too long without coming back to its host.
+pub(super) const EXIT_BUSY: i32 = 78;
+
+const WATCH_EVERY: Duration = Duration::from_millis(100);
+
+/// Serves one order from standard input and ends the process. It ends as well when standard input does: nobody is left to answer.
+pub fn serve_stdio() -> ! {
+    let pulse = Arc::new(Pulse::default());
+    let (orders, inbox) = channel();
+    let link = Stdio { inbox, out: std::io::stdout() };
+    let started = machine::spawn(link, Arc::clone(&pulse)).is_ok();
+    let watched = std::thread::Builder::new().name("watchdog".into()).spawn(move || watch(&pulse)).is_ok();
+    if started && watched {
+        read_orders(&orders);
+    }
+    std::process::exit(i32::from(!(started && watched)))
+}
+
+fn read_orders(orders: &Sender<ToVm>) {
+    let mut stdin = BufReader::new(std::io::stdin().lock());
+    while let Ok(Some(message)) = frames::read(&mut stdin) {
+        if orders.send(message).is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends the process when the script works too long without coming back. The wall counts, not the processor: the owner waits either way.
+fn watch(pulse: &Pulse) {
+    let (mut seen, mut since) = (pulse.turns.load(Ordering::SeqCst), Instant::now());
+    loop {
+        std::thread::sleep(WATCH_EVERY);
+        let now = pulse.turns.load(Ordering::SeqCst);
+        let is_waiting = now % 2 == 0;
+        if now != seen || is_waiting {
+            (seen, since) = (now, Instant::now());
+        } else if since.elapsed() > Duration::from_millis(pulse.busy_ms.load(Ordering::SeqCst)) {
+            std::process::exit(EXIT_BUSY);
+        }
+    }
+}
+
+struct Stdio {
+    inbox: Receiver<ToVm>,
+    out: Stdout,
+}
+
+impl Link for Stdio {
+    fn send(&mut self, message: FromVm) -> Result<(), Gone> {
+        // A parent at the other end of a pipe sees by itself that nothing comes.
+        if message == FromVm::Idle {
+            return Ok(());
+        }
+        let is_last = matches!(message, FromVm::End(_) | FromVm::Linted(_));
+        let sent = frames::write(&mut self.out, &message);
+        if is_last {
+            std::process::exit(0);
+        }
+        sent.map_err(|_| Gone)
+    }
+    fn receive(&mut self) -> Result<ToVm, Gone> {
+        self.inbox.recv().map_err(|_| Gone)
+    }
+}

@@ -1,0 +1,4 @@
+//! Scripts and what becomes of them, against the real script process and its in-process twin.
+mod hostile;
+mod outcomes;
+mod support;
