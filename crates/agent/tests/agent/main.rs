@@ -1,9 +1,12 @@
-//! The crate from outside: rulings, approvals, the gate, the file tools. Rows and matrices; every name is a claim.
+//! The crate from outside: rulings, approvals, the gate, the tools, the agent loop and providers. Rows and matrices; every name is a claim.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 mod approvals;
 mod escapes;
 mod files;
 mod gate;
+mod loops;
 mod matrix;
+mod providers;
 mod rules;
+mod scripted;
 mod support;
