@@ -89,6 +89,7 @@ impl Host {
                     gate: Arc::clone(&self.gate),
                     models: Arc::clone(&self.models),
                     ledger: fleet.shared_ledger(),
+                    ledger_changed: Arc::new(|| {}),
                     record: Arc::clone(&self.record),
                     seat,
                     stop: fleet.stop_token().clone(),
