@@ -33,7 +33,7 @@ impl<'a> Job<'a> {
     pub(crate) fn first(script: &Script, args: &RawJson, fleet: &'a Arc<Fleet>, vm: &'a dyn ScriptVm) -> Result<Self, Broken> {
         let meta = read_meta(&script.source)?;
         check_args(&meta, args).map_err(|error| Broken::new(FailReason::ArgumentsInvalid, error))?;
-        let tools = meta.tools.map(BTreeSet::from_iter);
+        let tools = declared(meta.tools);
         Ok(Self { fleet, vm, source: script.source.clone(), args: args.clone(), graphs: vec![script.slug.clone()], tools })
     }
 
@@ -41,7 +41,7 @@ impl<'a> Job<'a> {
     pub(crate) fn inner(&self, slug: Slug, source: String, args: RawJson) -> Result<Self, Broken> {
         let meta = read_meta(&source)?;
         check_args(&meta, &args).map_err(|error| Broken::new(FailReason::ArgumentsInvalid, error))?;
-        let own = meta.tools.map(BTreeSet::from_iter);
+        let own = declared(meta.tools);
         let tools = match (&self.tools, own) {
             (Some(outer), Some(own)) => Some(outer.intersection(&own).cloned().collect()),
             (Some(outer), None) => Some(outer.clone()),
@@ -55,6 +55,10 @@ impl<'a> Job<'a> {
     pub(crate) fn tell(&self, what: FleetWhat) {
         self.fleet.host().event(what);
     }
+}
+
+fn declared(tools: Vec<String>) -> Option<BTreeSet<String>> {
+    (!tools.is_empty()).then(|| tools.into_iter().collect())
 }
 
 fn read_meta(source: &str) -> Result<Meta, Broken> {

@@ -16,7 +16,7 @@ pub mod vm;
 pub use fleet::{Fleet, Need, StopWhy};
 pub use host::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, FleetHost, OwnerQuestion, ToolCall};
 pub use run::{inspect, run_fleet_script};
-pub use script::{Meta, MetaLimits, MetaPhase, Script, ScriptFault};
+pub use script::{Meta, MetaLimits, MetaPhase, Script, ScriptFault, TEMPLATES};
 pub use seat::Seat;
 pub use settings::Settings;
 pub use vm::{ChildVm, InProcessVm, ScriptVm};

@@ -234,7 +234,7 @@ pub(super) fn meta(value: &Value) -> Result<Meta, String> {
         description: text("description", DESCRIPTION_CHARS_MAX)?,
         phases: phases(members.get("phases"))?,
         args: schema(members.get("args"))?,
-        tools: members.get("tools").is_some_and(|t| !t.is_null()).then(|| texts("tools")).transpose()?,
+        tools: texts("tools")?,
         models: texts("models")?,
         limits: limits(members.get("limits"))?,
     })

@@ -34,8 +34,8 @@ pub struct Meta {
     pub phases: Vec<MetaPhase>,
     /// JSON Schema of the arguments.
     pub args: Option<RawJson>,
-    /// The tools this Graph and its agents may use at most. `None`: it does not say, so any the rules allow.
-    pub tools: Option<Vec<String>>,
+    /// The tools this Graph and its agents may use at most. Empty: it does not say, so any the rules allow.
+    pub tools: Vec<String>,
     pub models: Vec<String>,
     pub limits: MetaLimits,
 }
@@ -88,3 +88,6 @@ impl Script {
         Self { slug, source: source.into() }
     }
 }
+
+/// The Graphs the app comes with: slug and source.
+pub const TEMPLATES: &[(&str, &str)] = &[("folder-digest", include_str!("../../templates/folder-digest.graph.js"))];

@@ -2,3 +2,4 @@
 mod hostile;
 mod outcomes;
 mod support;
+mod templates;

@@ -12,8 +12,12 @@ use engine::{
 };
 use tokio::sync::Notify;
 
+pub type ToolFn = Box<dyn Fn(&str, &serde_json::Value) -> Result<serde_json::Value, String> + Send + Sync>;
+
 #[derive(Default)]
 pub struct TestHost {
+    /// Answers every tool call, where given.
+    pub tool: Mutex<Option<ToolFn>>,
     pub events: Mutex<Vec<FleetWhat>>,
     pub told: Notify,
     pub graphs: Mutex<HashMap<String, String>>,
@@ -109,6 +113,10 @@ impl FleetHost for Port {
         self.0.tools.lock().unwrap().push(call.clone());
         Box::pin(async move {
             let _at_work = at_work;
+            let answered = self.0.tool.lock().unwrap().as_ref().map(|tool| tool(&call.tool, &call.input.to_value()));
+            if let Some(answered) = answered {
+                return answered.map(|value| RawJson::of(&value)).map_err(|e| CallError::new(CallCode::ToolFailed, e));
+            }
             match call.tool.as_str() {
                 "echo" => Ok(call.input),
                 "never" => std::future::pending().await,
