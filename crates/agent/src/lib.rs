@@ -12,6 +12,7 @@ pub mod gate;
 pub mod model;
 pub mod policy;
 pub mod run;
+pub mod sandbox;
 pub mod secret;
 pub mod shown;
 pub mod tools;

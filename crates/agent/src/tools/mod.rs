@@ -2,9 +2,14 @@
 //! run: exactly the prepared value is carried out, so nothing can be swapped between the question and the act.
 //!
 //! What not: no ruling is made here. Invariant: no tool leaves the granted folders, and none reads or writes the app's own data.
+mod command;
+mod fetch;
 mod folders;
 mod read;
 mod write;
+
+pub use command::Commands;
+pub use fetch::{Fetch, Resolve, SystemResolver, is_public};
 
 use std::{
     fmt,
@@ -50,17 +55,23 @@ pub enum GrantRefused {
 }
 
 /// Everything a toolbox is made from.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct ToolboxConfig {
     pub folders: Vec<Grant>,
     /// The app's own folders: no tool reads or writes there, whatever is granted.
     pub excluded: Vec<PathBuf>,
+    /// `None`: there is no `run_command`.
+    pub commands: Option<Commands>,
+    /// `None`: there is no `http_fetch`.
+    pub fetch: Option<Fetch>,
 }
 
 /// The tools of one execution. Cheap to clone.
 #[derive(Clone)]
 pub struct Toolbox {
     folders: Arc<folders::Folders>,
+    commands: Option<Commands>,
+    fetch: Option<Fetch>,
 }
 
 /// What a tool is, for models, scripts, the editor and the owner.
@@ -165,7 +176,7 @@ impl Toolbox {
     /// Opens the granted folders. A grant that must not be is left out and named with its reason.
     pub fn open(config: ToolboxConfig) -> (Self, Vec<GrantRefused>) {
         let (folders, refused) = folders::Folders::open(&config.folders, &config.excluded);
-        (Self { folders: Arc::new(folders) }, refused)
+        (Self { folders: Arc::new(folders), commands: config.commands, fetch: config.fetch }, refused)
     }
 
     /// Whether a grant may be made: for the settings page, before it is saved.
@@ -175,21 +186,31 @@ impl Toolbox {
 
     /// All tools that exist here, in a fixed order.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        read::definitions().into_iter().chain(write::definitions()).collect()
+        let mut all = read::definitions();
+        all.extend(write::definitions());
+        all.extend(self.commands.is_some().then(command::definition));
+        all.extend(self.fetch.is_some().then(fetch::definition));
+        all
     }
 
     /// Reads the input and opens what it names. Acts on nothing.
     pub async fn prepare(&self, tool: &str, input: &RawJson) -> Result<Prepared, PrepareError> {
-        let (folders, name, given) = (self.folders.clone(), tool.to_owned(), input.clone());
-        let prepared = tokio::task::spawn_blocking(move || match name.as_str() {
-            "list_files" => read::list(&folders, &given),
-            "read_file" => read::read(&folders, &given),
-            "search_files" => read::search(&folders, &given),
-            "write_file" => write::write(&folders, &given),
-            "edit_file" => write::edit(&folders, &given),
-            _ => Err(PrepareError::Unknown(name)),
-        });
+        let (this, name, given) = (self.clone(), tool.to_owned(), input.clone());
+        let prepared = tokio::task::spawn_blocking(move || this.prepare_blocking(name, &given));
         prepared.await.map_err(|e| PrepareError::Failed(e.to_string()))?
+    }
+
+    fn prepare_blocking(&self, name: String, given: &RawJson) -> Result<Prepared, PrepareError> {
+        match (name.as_str(), &self.commands, &self.fetch) {
+            ("list_files", ..) => read::list(&self.folders, given),
+            ("read_file", ..) => read::read(&self.folders, given),
+            ("search_files", ..) => read::search(&self.folders, given),
+            ("write_file", ..) => write::write(&self.folders, given),
+            ("edit_file", ..) => write::edit(&self.folders, given),
+            ("run_command", Some(commands), _) => command::prepare(&self.folders, commands, given),
+            ("http_fetch", _, Some(fetch)) => fetch::prepare(fetch, given),
+            _ => Err(PrepareError::Unknown(name)),
+        }
     }
 }
 

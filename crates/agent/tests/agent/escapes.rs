@@ -191,7 +191,7 @@ async fn the_apps_own_data_is_out_of_reach_of_every_tool() {
     symlink(&own, home.join("shortcut")).unwrap();
     let not_yet = home.join("config/graph-desk");
     let open = |path: &Path, access| {
-        let config = ToolboxConfig { folders: vec![grant(path, access)], excluded: vec![own.clone(), not_yet.clone()] };
+        let config = ToolboxConfig { folders: vec![grant(path, access)], excluded: vec![own.clone(), not_yet.clone()], ..ToolboxConfig::default() };
         Toolbox::open(config)
     };
     for path in [home.as_path(), &home.join(".local"), &home.join(".local/share")] {

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 mod approvals;
 mod escapes;
+mod fetch;
 mod files;
 mod gate;
 mod loops;
 mod matrix;
 mod providers;
 mod rules;
+mod sandbox;
 mod scripted;
 mod support;
