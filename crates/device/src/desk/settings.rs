@@ -97,7 +97,7 @@ impl Desk {
 
     /// The tools of an execution that starts now.
     pub(crate) fn toolbox(&self) -> Result<Toolbox, ErrorView> {
-        let config = ToolboxConfig { folders: self.store.folders()?, excluded: self.excluded() };
+        let config = ToolboxConfig { folders: self.store.folders()?, excluded: self.excluded(), ..ToolboxConfig::default() };
         Ok(Toolbox::open(config).0)
     }
 

@@ -242,7 +242,7 @@ impl Executor {
             Origin::Command(facts) => (Some(facts.project), facts.agent.clone()),
         };
         let gate_stop = CancellationToken::new();
-        let folders = ToolboxConfig { folders: parts.store.folders().map_err(broken)?, excluded: parts.excluded.clone() };
+        let folders = ToolboxConfig { folders: parts.store.folders().map_err(broken)?, excluded: parts.excluded.clone(), ..ToolboxConfig::default() };
         let gate = Arc::new(Gate::new(GateConfig {
             execution: request.execution.clone(),
             toolbox: Toolbox::open(folders).0,
