@@ -1,5 +1,5 @@
 // Numbers and times as the owner reads them. `now` is handed in; the language is the catalogue's.
-import { languageCode, t } from "../app/texts/index.svelte";
+import { languageCode, languageTag, t } from "../app/texts/index.svelte";
 
 const pad = (n: number) => String(n).padStart(2, "0");
 
@@ -49,9 +49,9 @@ export function dayWord(at: number, now: number): string {
   const days = Math.round((dayStart(now) - dayStart(at)) / 86_400_000);
   if (days === 0) return t("time.today");
   if (days === 1) return t("time.yesterday");
-  if (days > 1 && days < 7) return new Date(at).toLocaleDateString(languageCode(), { weekday: "long" });
+  if (days > 1 && days < 7) return new Date(at).toLocaleDateString(languageTag(), { weekday: "long" });
   const sameYear = new Date(at).getFullYear() === new Date(now).getFullYear();
-  return new Date(at).toLocaleDateString(languageCode(), sameYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
+  return new Date(at).toLocaleDateString(languageTag(), sameYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
 }
 
 /** "today 14:02", "Friday 09:12", "3 Nov 18:20". */

@@ -23,6 +23,11 @@ export function languageCode(): string {
   return language.code;
 }
 
+/** For dates: day before month, as the catalogue is written. */
+export function languageTag(): string {
+  return language.code === "en" ? "en-GB" : language.code;
+}
+
 export function t(key: TextKey, params: Params = {}): string {
   const text = language.table[key].replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = params[name];

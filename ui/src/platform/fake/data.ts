@@ -131,6 +131,7 @@ export function sampleRuns(): ExecutionRow[] {
       execution_id: ["e-running", "e-asking", "e-failed"][n] ?? `e-run-${n}`,
       graph_id: row?.id ?? "",
       graph: row?.name ?? "",
+      slug: row?.slug ?? "",
       version: (row?.version ?? 1) - (n === 2 ? 1 : 0),
       state,
       reason,

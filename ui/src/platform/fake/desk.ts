@@ -111,7 +111,7 @@ export class FakeDesk implements Platform {
       args: '{"base":"main","focus":["bugs","security","speed"],"strict":true,"ceiling":1e+21}',
       result: row.state === "completed" ? '{"kept":3,"dropped":11,"report":"Three findings stand. The first stops every later pass after an error between two lines.","execution_id":"' + execution_id + '"}' : null,
       error: failed ? "cannot read “keep” of null" : row.reason === "ceiling_reached" ? "Stopped at the ceiling: 198,400 of 200,000 spent, the next call needed 4,100." : row.reason === "not_shared" ? "Graph session is no longer shared with this project" : row.reason === "device_restarted" ? "The desktop restarted while this run was in progress" : null,
-      error_line: failed ? 45 : null,
+      error_line: failed ? 44 : null,
       source,
       ceiling: failed ? 100_000 : 200_000,
       ledger: [
@@ -203,7 +203,7 @@ export class FakeDesk implements Platform {
     run_graph_now: ({ id }) => {
       const { row } = this.#graph(id);
       const execution_id = `e-new-${this.runs.length}`;
-      this.runs.unshift({ execution_id, graph_id: id, graph: row.name, version: row.version, state: "running", reason: null, dry: false, started_at: NOW, ended_at: null, tokens: 0, cost: null, agents_done: 0, agents_failed: 0, asking: 0, command: null });
+      this.runs.unshift({ execution_id, graph_id: id, graph: row.name, slug: row.slug, version: row.version, state: "running", reason: null, dry: false, started_at: NOW, ended_at: null, tokens: 0, cost: null, agents_done: 0, agents_failed: 0, asking: 0, command: null });
       row.last_execution = { execution_id, state: "running", at: NOW };
       this.changed("executions", "status");
       return execution_id;

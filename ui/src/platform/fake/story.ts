@@ -57,7 +57,7 @@ export function failedRun(start: number): FleetEvent[] {
   story.agent(13, "Speed 2", "Judge", 160, 163, 0, { end: "refused", code: "ceiling_reached", message: "refused, would pass the ceiling" });
   story.add(228, { kind: "ledger", spent: 98_980, held: 0, ceiling: 100_000, cost: 0.44 });
   story.add(228, { kind: "agent_queued", agent: 14, label: "Write report", phase: "Judge", wave: null, model: "default", line: 47, prompt: "Write the report." });
-  story.add(232, { kind: "fleet_finished", status: "failed", reason: "script_error", error: 'cannot read "keep" of null', line: 45, tokens: 98_980, cost: 0.44, agents_done: 10, agents_failed: 2 });
+  story.add(232, { kind: "fleet_finished", status: "failed", reason: "script_error", error: 'cannot read "keep" of null', line: 44, tokens: 98_980, cost: 0.44, agents_done: 10, agents_failed: 2 });
   return story.sorted();
 }
 
