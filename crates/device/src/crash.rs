@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 
 /// Every point, in the order a command meets them.
 pub const POINTS: &[&str] = &[
+    "after_sync_answered",
+    "after_not_shared_stored",
     "before_execution_stored",
     "after_execution_stored",
     "after_start_granted",
@@ -14,8 +16,6 @@ pub const POINTS: &[&str] = &[
     "after_outbox_write",
     "after_completion_posted",
     "after_outbox_delete",
-    "after_not_shared_stored",
-    "after_sync_answered",
 ];
 
 static ARMED: OnceLock<String> = OnceLock::new();
@@ -37,5 +37,23 @@ pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "{name} is not listed");
     if ARMED.get().is_some_and(|armed| armed == name) {
         std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_lists_the_crash_points_in_their_order() {
+        let document = include_str!("../../../docs/relay.md");
+        let (_, table) = document.split_once("## Crash points").unwrap();
+        let listed: Vec<&str> = table.lines().filter_map(|l| l.strip_prefix("| `")?.split_once('`').map(|(name, _)| name)).collect();
+        assert_eq!(listed, POINTS);
+    }
+
+    #[test]
+    fn an_unknown_point_is_refused() {
+        assert!(arm("after_lunch").is_err());
     }
 }

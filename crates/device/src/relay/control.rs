@@ -31,7 +31,7 @@ impl Relay {
                 () = tokio::time::sleep_until(next), if open.len() < OPEN_POLLS_MAX => {
                     next = Instant::now() + EVERY;
                     let hold_ms = hold_ms.filter(|_| !stop); // once asked to stop, a held question would be answered at once
-                    let progress = Some(news.borrow().progress.clone());
+                    let progress = Some(news.borrow().progress_at(Instant::now()));
                     let request = ControlRequest { execution_id: execution.clone(), progress, hold_ms };
                     if let Some(client) = self.client() {
                         open.push(tokio::spawn(async move { client.control(command, &request).await }));

@@ -18,7 +18,7 @@ const JITTER_MS: u64 = 2_000;
 const SHARING_PACE: Duration = Duration::from_secs(1);
 /// Metadata-only syncs beside a busy pass come at most this often.
 const METADATA_PACE: Duration = Duration::from_millis(250);
-/// How often we look whether the computer slept, or another process changed the profile.
+/// How often we look whether the computer slept.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// A wall clock this much ahead of the running one means sleep (or a clock put right): one pass at once.
 const SLEPT_MS: i64 = 5_000;
@@ -254,8 +254,5 @@ impl Driver {
             self.reopen_bell();
         }
         self.looked = (mono, wall);
-        if self.relay.store.changed_outside() {
-            self.sharing_changed();
-        }
     }
 }

@@ -12,7 +12,7 @@ use domain::{
         relay::{Progress, WaitingApproval},
     },
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     ports::BoxFuture,
@@ -48,7 +48,21 @@ pub trait RunGraphs: Send + Sync {
 pub struct RunNews {
     /// From `fleet_started`: what `fleet_cancel_run` takes.
     pub run_id: Option<ExecutionId>,
+    /// As of the last event; [`RunNews::progress_at`] is what travels.
     pub progress: Progress,
+    /// When each of `progress.waiting_approval` was asked.
+    asked_at: Vec<Instant>,
+}
+
+impl RunNews {
+    /// The progress with the questions' time run on.
+    pub fn progress_at(&self, now: Instant) -> Progress {
+        let mut progress = self.progress.clone();
+        for (question, asked) in progress.waiting_approval.iter_mut().zip(&self.asked_at) {
+            question.seconds_left = question.seconds_left.saturating_sub((now - *asked).as_secs());
+        }
+        progress
+    }
 }
 
 /// The executor's way to tell the relay of a run. Folds the events into the progress that control polls carry up.
@@ -62,7 +76,7 @@ struct Fold {
     labels: BTreeMap<u64, String>,
     /// Tool and agent of calls that may ask.
     calls: BTreeMap<u64, (String, String)>,
-    asking: BTreeMap<u64, WaitingApproval>,
+    asking: BTreeMap<u64, (Instant, WaitingApproval)>,
 }
 
 impl RunFeed {
@@ -114,12 +128,12 @@ impl Fold {
             }
             FleetWhat::ApprovalAsked { call, seconds_left, .. } => {
                 let (tool, agent) = self.calls.get(call).cloned().unwrap_or_else(|| ("ask".into(), "script".into()));
-                self.asking.insert(*call, WaitingApproval { tool, agent, seconds_left: *seconds_left });
-                progress.waiting_approval = self.asking.values().cloned().collect();
+                self.asking.insert(*call, (Instant::now(), WaitingApproval { tool, agent, seconds_left: *seconds_left }));
+                (news.asked_at, progress.waiting_approval) = self.asking.values().cloned().unzip();
             }
             FleetWhat::ApprovalAnswered { call, .. } => {
                 self.asking.remove(call);
-                progress.waiting_approval = self.asking.values().cloned().collect();
+                (news.asked_at, progress.waiting_approval) = self.asking.values().cloned().unzip();
             }
             FleetWhat::ToolResult { call, .. } => {
                 self.calls.remove(call);
@@ -170,6 +184,8 @@ mod tests {
         let seen = news.borrow().clone();
         assert_eq!(seen.run_id, Some(run_id));
         assert_eq!(seen.progress.waiting_approval, [WaitingApproval { tool: "read_file".into(), agent: "reader".into(), seconds_left: 600 }]);
+        let later = seen.progress_at(Instant::now() + std::time::Duration::from_secs(100));
+        assert!((499..=500).contains(&later.waiting_approval[0].seconds_left));
         assert_eq!((seen.progress.phase.as_deref(), seen.progress.tokens, seen.progress.agents_total), (Some("Read"), 5, Some(1)));
     }
 }

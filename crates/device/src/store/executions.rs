@@ -349,6 +349,12 @@ fn outcome_of(record: &ExecutionRecord) -> Option<Outcome> {
     }
 }
 
+fn forget_old_commands(on: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    let before = now.plus_ms(-COMMANDS_REMEMBERED_MS).ms();
+    on.prepare_cached("DELETE FROM seen_commands WHERE seen_at < ?1")?.execute([before])?;
+    Ok(())
+}
+
 /// Failed, not begun again: whether its effects happened is not known to be false.
 fn restarted(used: Used) -> Outcome {
     Outcome::Failed { why: FailReason::DeviceRestarted, error: RESTARTED.to_owned(), used }
@@ -422,8 +428,7 @@ impl Store {
                 let facts = EndFacts { agents_done: record.totals.agents_done, agents_failed: record.totals.agents_failed, ..EndFacts::default() };
                 end(tx, &record.id, &restarted(used), &facts, now)?;
             }
-            let forgotten = now.plus_ms(-COMMANDS_REMEMBERED_MS).ms();
-            tx.execute("DELETE FROM seen_commands WHERE seen_at < ?1", [forgotten])?;
+            forget_old_commands(tx, now)?;
             Ok::<_, StoreError>(open.into_iter().map(|r| r.id).collect())
         })
     }
@@ -493,7 +498,13 @@ impl Store {
                 "DELETE FROM execution_events WHERE execution_id IN (SELECT id FROM executions WHERE ended_at < ?1 AND delivery <> 'outbox')",
                 [before.ms()],
             )?;
-            Ok::<_, StoreError>(tx.execute("DELETE FROM executions WHERE ended_at < ?1 AND delivery <> 'outbox'", [before.ms()])?)
+            let gone = tx.execute("DELETE FROM executions WHERE ended_at < ?1 AND delivery <> 'outbox'", [before.ms()])?;
+            tx.execute(
+                "DELETE FROM connected_graph_project_bindings
+                  WHERE bound_at < ?1 AND command_id NOT IN (SELECT command_id FROM executions WHERE command_id IS NOT NULL)",
+                [before.ms()],
+            )?;
+            Ok::<_, StoreError>(gone)
         })?;
         if gone > 0 {
             self.tell(Topic::Executions);

@@ -73,8 +73,6 @@ struct Inner {
     sharing: watch::Sender<u64>,
     topics: broadcast::Sender<Topic>,
     folder: Option<PathBuf>,
-    /// SQLite's count of other processes' commits, as last seen.
-    data_version: std::sync::atomic::AtomicI64,
     _lock: Option<File>,
 }
 
@@ -105,28 +103,6 @@ impl Store {
         Ok(store)
     }
 
-    /// Beside a process that holds the profile: for a short command of the owner's. It takes no lock and ends nothing; what it changes,
-    /// the other process notices within seconds ([`Store::changed_outside`]).
-    pub fn open_beside(folder: &Path) -> Result<Self, StoreError> {
-        let path = folder.join(FILE);
-        let mut write = Connection::open(&path)?;
-        write.pragma_update(None, "journal_mode", "WAL")?;
-        prepare(&mut write)?;
-        let read = Connection::open(&path)?;
-        configure(&read)?;
-        Ok(Self::of(write, Some(read), Some(folder.to_owned()), None))
-    }
-
-    /// True once after another process committed something.
-    pub(crate) fn changed_outside(&self) -> bool {
-        if self.inner.folder.is_none() {
-            return false;
-        }
-        // Of the writing connection: the number changes by others' commits alone.
-        let seen: i64 = lock(&self.inner.write).pragma_query_value(None, "data_version", |row| row.get(0)).unwrap_or(0);
-        self.inner.data_version.swap(seen, std::sync::atomic::Ordering::Relaxed) != seen
-    }
-
     /// For tests and the simulation. A clone outlives a simulated crash; [`Store::end_interrupted`] then plays the restart.
     pub fn in_memory() -> Result<Self, StoreError> {
         let mut write = Connection::open_in_memory()?;
@@ -136,9 +112,7 @@ impl Store {
 
     fn of(write: Connection, read: Option<Connection>, folder: Option<PathBuf>, lock: Option<File>) -> Self {
         let (sharing, topics) = (watch::Sender::new(0), broadcast::Sender::new(256));
-        let seen: i64 = write.pragma_query_value(None, "data_version", |row| row.get(0)).unwrap_or(0);
-        let (write, read, data_version) = (Mutex::new(write), read.map(Mutex::new), seen.into());
-        Self { inner: Arc::new(Inner { write, read, sharing, topics, folder, data_version, _lock: lock }) }
+        Self { inner: Arc::new(Inner { write: Mutex::new(write), read: read.map(Mutex::new), sharing, topics, folder, _lock: lock }) }
     }
 
     /// The profile folder; `None` in memory.

@@ -141,13 +141,3 @@ async fn the_first_ending_of_an_execution_stands_and_the_history_finds_it() {
     assert_eq!(world.store.execution(&id(0)).unwrap().unwrap().reason.as_deref(), Some("device_restarted"));
     assert!(world.store.outbox().unwrap().is_empty(), "the owner's own executions are nobody else's business");
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_another_process_changes_is_noticed() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), t(0)).unwrap();
-    let beside = Store::open_beside(folder.path()).unwrap();
-    let listed = [domain::wire::relay::Project { project_id: project_id(1), name: "Home".into() }];
-    beside.put_projects(&listed, t(1)).unwrap();
-    assert_eq!(store.projects().unwrap().len(), 1);
-}
