@@ -4,6 +4,7 @@ mod consent;
 mod delivery;
 mod doorbell;
 mod lost_answers;
+mod network;
 mod queue;
 mod rhythm;
 mod stopping;
