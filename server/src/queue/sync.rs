@@ -41,7 +41,7 @@ impl Collides for SyncError {
 /// Room kept for the members around the commands in an answer.
 const ENVELOPE_BYTES: usize = 64 * 1024;
 /// What one offered command takes beside its arguments, at most.
-const COMMAND_BYTES: usize = 512;
+const COMMAND_BYTES: usize = 1_280;
 
 struct Sync {
     device: Device,
@@ -209,8 +209,9 @@ async fn offer(tx: &mut Tx, it: &Sync) -> Result<SyncAnswer, SyncError> {
         last = Some(row.int(0)?);
     }
     let Some(last) = last else { return Ok(answer) };
-    let sql = "SELECT command_id, graph_session_id, slug, seq, arguments, queued_at, expires_at FROM commands
-                WHERE device_id = $1 AND project_id = $2 AND status = 'queued' AND expires_at > $3 AND seq <= $4 ORDER BY seq";
+    let sql = "SELECT c.command_id, c.graph_session_id, c.slug, c.seq, c.arguments, c.queued_at, c.expires_at, a.name_json
+                 FROM commands c LEFT JOIN agents a ON a.agent_id = c.agent_id
+                WHERE c.device_id = $1 AND c.project_id = $2 AND c.status = 'queued' AND c.expires_at > $3 AND c.seq <= $4 ORDER BY c.seq";
     for row in tx.query(sql, params![device, project, it.now, last]).await? {
         answer.commands.push(OfferedCommand {
             command_id: row.text(0)?.to_owned(),
@@ -220,6 +221,7 @@ async fn offer(tx: &mut Tx, it: &Sync) -> Result<SyncAnswer, SyncError> {
             arguments: row.raw(4)?,
             queued_at: row.time(5)?,
             expires_at: row.time(6)?,
+            agent: if row.opt_text(7)?.is_some() { Some(row.quoted(7)?) } else { None },
         });
     }
     Ok(answer)

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use domain::{
     CancelReason, CommandId, ExecutionId, FailReason, Outcome, ProjectId,
     completion::Used,
-    text::{NOT_SHARED, RESTARTED},
+    limits::NAME_CHARS_MAX,
+    text::{NOT_SHARED, RESTARTED, cut_chars},
     wire::relay::{Pickup, RelayState, RunningCommand, SyncRequest},
 };
 
@@ -217,7 +218,7 @@ impl Relay {
             device: link.device,
             slug: graph.slug.clone(),
             queued_at: offer.offered.queued_at,
-            agent: None,
+            agent: offer.offered.agent.map(|name| cut_chars(&name, NAME_CHARS_MAX).to_owned()),
         };
         let new = NewExecution {
             id: ExecutionId::from_random(self.ports.random.bytes16()),

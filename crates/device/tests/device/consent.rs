@@ -25,6 +25,7 @@ async fn a_command_runs_with_its_arguments_untouched_and_reports_on_its_channel(
     let record = world.store.execution_of(command).unwrap().unwrap();
     assert!(matches!(record.delivery, device::store::Delivery::Delivered { .. }));
     assert!(record.pickup_wait_ms.is_some());
+    assert!(matches!(record.origin, device::store::Origin::Command(facts) if facts.agent.as_deref() == Some("Claude")));
 }
 
 #[tokio::test(start_paused = true)]

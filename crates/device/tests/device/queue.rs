@@ -200,7 +200,7 @@ impl Queue {
                 CommandState::Queued if disabled => command.state = apply(&command.state, Event::NotShared).unwrap(),
                 CommandState::Queued if !metadata_only => commands.push(json!({
                     "command_id": command.id, "graph_session_id": command.session, "slug": command.slug, "seq": command.seq,
-                    "arguments": format!("@{}", command.args), "queued_at": wall_clock(0), "expires_at": wall_clock(1_000_000),
+                    "arguments": format!("@{}", command.args), "queued_at": wall_clock(0), "expires_at": wall_clock(1_000_000), "agent": "Claude",
                 })),
                 CommandState::Running { execution, .. } => running.push(json!({"command_id": command.id, "execution_id": execution})),
                 _ => {}

@@ -121,6 +121,9 @@ pub struct OfferedCommand {
     pub arguments: RawJson,
     pub queued_at: Timestamp,
     pub expires_at: Timestamp,
+    /// Name of the connected agent that asked, for the owner's eyes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
