@@ -3,6 +3,7 @@
 mod consent;
 mod delivery;
 mod doorbell;
+mod faults;
 mod lost_answers;
 mod network;
 mod queue;

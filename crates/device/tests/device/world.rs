@@ -64,12 +64,19 @@ pub struct RunnerState {
     stopped: BTreeMap<ExecutionId, ()>,
     pub running: usize,
     pub most_running: usize,
+    /// Executions that began although consent was missing at that instant.
+    pub without_consent: Vec<ExecutionId>,
+    auditor: Option<Store>,
     began: Option<Instant>,
 }
 
 pub struct RunnerPort(pub Arc<Runner>);
 
 impl Runner {
+    /// From now on every start is checked for consent at its instant.
+    pub fn audit(&self, store: Store) {
+        self.state().auditor = Some(store);
+    }
     pub fn state(&self) -> std::sync::MutexGuard<'_, RunnerState> {
         self.state.lock().unwrap()
     }
@@ -91,6 +98,11 @@ impl RunGraphs for RunnerPort {
                 let began = *state.began.get_or_insert_with(Instant::now);
                 state.runs.push((began.elapsed(), request.clone()));
                 state.running += 1;
+                if let (Some(store), device::store::Origin::Command(facts)) = (state.auditor.clone(), &request.origin)
+                    && device::sharing::consent(&store, facts.project, request.graph, facts.slug.as_str()).unwrap().is_none()
+                {
+                    state.without_consent.push(request.execution.clone());
+                }
                 state.most_running = state.most_running.max(state.running);
                 (state.ms, state.started_after_ms)
             };
@@ -266,6 +278,15 @@ impl World {
     pub fn runs_of(&self, command: CommandId) -> usize {
         let channel = device::store::Channel::External(command);
         self.runner.state().runs.iter().filter(|(_, r)| r.channel == channel).count()
+    }
+}
+
+/// Nobody goes on living in the next test's time.
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some((task, _)) = &self.driving {
+            task.abort();
+        }
     }
 }
 
