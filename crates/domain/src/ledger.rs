@@ -2,17 +2,17 @@
 //!
 //! Every model call reserves its worst case *before* it is made and settles with what it really used. A reservation that does not
 //! fit is refused, and from then on everything not yet started is refused too. Invariant: `spent + held ≤ ceiling`, as long as a
-//! provider keeps to the output it was allowed; an overrun is recorded and ends the execution.
+//! provider keeps to the output it was allowed; an overrun is recorded and ends the execution. A money ceiling, where there is one, works
+//! the same way for calls whose price is known.
 use std::collections::BTreeMap;
 
 /// The ceiling would be passed: nothing was reserved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("token ceiling reached: {spent} of {ceiling} spent, {held} held, the next call needed {needed}")]
-pub struct CeilingReached {
-    pub ceiling: u64,
-    pub spent: u64,
-    pub held: u64,
-    pub needed: u64,
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum CeilingReached {
+    #[error("token ceiling reached: {spent} of {ceiling} spent, {held} held, the next call needed {needed}")]
+    Tokens { ceiling: u64, spent: u64, held: u64, needed: u64 },
+    #[error("money ceiling reached: {spent:.4} of {ceiling:.4} spent, {held:.4} held, the next call could cost {needed:.4}")]
+    Money { ceiling: f64, spent: f64, held: f64, needed: f64 },
 }
 
 /// A held place in the ledger. It must be settled exactly once.
@@ -41,6 +41,8 @@ pub struct Entry {
     /// `None` while the call runs.
     pub settled: Option<u64>,
     pub estimated: bool,
+    /// Worst price, then the real one; `None` where none is known.
+    pub cost: Option<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,33 +50,76 @@ pub struct Ledger {
     ceiling: u64,
     spent: u64,
     held: u64,
+    money: Money,
     reached: bool,
     overrun: bool,
     entries: BTreeMap<u64, Entry>,
 }
 
+/// Priced calls only.
+#[derive(Debug, Clone, Copy, Default)]
+struct Money {
+    ceiling: Option<f64>,
+    spent: f64,
+    held: f64,
+}
+
 impl Ledger {
     pub const fn new(ceiling: u64) -> Self {
-        Self { ceiling, spent: 0, held: 0, reached: false, overrun: false, entries: BTreeMap::new() }
+        let money = Money { ceiling: None, spent: 0.0, held: 0.0 };
+        Self { ceiling, spent: 0, held: 0, money, reached: false, overrun: false, entries: BTreeMap::new() }
+    }
+
+    /// A second ceiling, in the currency of the prices. Calls without a known price do not count against it.
+    #[must_use]
+    pub const fn with_money_ceiling(mut self, most: Option<f64>) -> Self {
+        self.money.ceiling = most;
+        self
     }
 
     /// Holds `input + max_output` tokens, or refuses; after the first refusal refuses everything.
     pub fn reserve(&mut self, label: &str, input: u64, max_output: u64) -> Result<Reservation, CeilingReached> {
+        self.reserve_priced(label, input, max_output, None)
+    }
+
+    /// The same for a call whose worst price is known.
+    pub fn reserve_priced(&mut self, label: &str, input: u64, max_output: u64, cost: Option<f64>) -> Result<Reservation, CeilingReached> {
         let needed = input.saturating_add(max_output);
         let fits = self.spent.saturating_add(self.held).saturating_add(needed) <= self.ceiling;
         if self.reached || !fits {
             self.reached = true;
-            return Err(CeilingReached { ceiling: self.ceiling, spent: self.spent, held: self.held, needed });
+            return Err(CeilingReached::Tokens { ceiling: self.ceiling, spent: self.spent, held: self.held, needed });
+        }
+        // What is not a price (negative, not a number) is taken as none.
+        let cost = cost.filter(|cost| *cost >= 0.0 && cost.is_finite());
+        if let (Some(ceiling), Some(price)) = (self.money.ceiling, cost)
+            && self.money.spent + self.money.held + price > ceiling
+        {
+            self.reached = true;
+            return Err(CeilingReached::Money { ceiling, spent: self.money.spent, held: self.money.held, needed: price });
         }
         self.held += needed;
+        self.money.held += cost.unwrap_or(0.0);
         let entry = self.entries.len() as u64;
-        self.entries.insert(entry, Entry { label: label.to_owned(), reserved: needed, settled: None, estimated: false });
+        self.entries.insert(entry, Entry { label: label.to_owned(), reserved: needed, settled: None, estimated: false, cost });
         Ok(Reservation { entry })
     }
 
-    /// Replaces a reservation by what was used.
+    /// Replaces a reservation by what was used; the worst price stands where the real one is not told.
     pub fn settle(&mut self, reservation: Reservation, usage: Usage) {
+        self.settle_priced(reservation, usage, None);
+    }
+
+    /// The same with the real price.
+    pub fn settle_priced(&mut self, reservation: Reservation, usage: Usage, cost: Option<f64>) {
         let Some(entry) = self.entries.get_mut(&reservation.entry) else { return };
+        let worst = entry.cost;
+        entry.cost = match usage {
+            Usage::Nothing => Some(0.0),
+            Usage::Known { .. } | Usage::Unknown => cost.filter(|cost| *cost >= 0.0 && cost.is_finite()).or(worst),
+        };
+        self.money.held = (self.money.held - worst.unwrap_or(0.0)).max(0.0);
+        self.money.spent += entry.cost.unwrap_or(0.0);
         let used = match usage {
             Usage::Known { input, output } => input.saturating_add(output),
             Usage::Unknown => entry.reserved,
@@ -90,6 +135,10 @@ impl Ledger {
         }
     }
 
+    /// What priced calls cost so far.
+    pub const fn money_spent(&self) -> f64 {
+        self.money.spent
+    }
     pub const fn ceiling(&self) -> u64 {
         self.ceiling
     }
@@ -148,6 +197,22 @@ mod tests {
         let r = ledger.reserve("a", 10, 20).unwrap();
         ledger.settle(r, Usage::Known { input: 10, output: 500 });
         assert!(ledger.is_overrun() && ledger.spent() == 510 && ledger.reserve("b", 0, 0).is_err());
+    }
+
+    #[test]
+    fn a_money_ceiling_counts_priced_calls_only() {
+        let mut ledger = Ledger::new(1_000).with_money_ceiling(Some(1.0));
+        let a = ledger.reserve_priced("a", 10, 10, Some(0.6)).unwrap();
+        let free = ledger.reserve("local", 10, 10).unwrap();
+        ledger.settle_priced(a, Usage::Known { input: 10, output: 1 }, Some(0.25));
+        ledger.settle(free, Usage::Known { input: 10, output: 1 });
+        assert!((ledger.money_spent() - 0.25).abs() < 1e-9);
+        let b = ledger.reserve_priced("b", 10, 10, Some(0.7)).unwrap();
+        ledger.settle(b, Usage::Unknown);
+        assert!((ledger.money_spent() - 0.95).abs() < 1e-9, "the worst price stands where the real one is unknown");
+        let refused = ledger.reserve_priced("c", 1, 1, Some(0.1)).unwrap_err();
+        assert!(refused.to_string().starts_with("money ceiling reached: 0.9500 of 1.0000 spent"), "{refused}");
+        assert!(ledger.reserve("local", 1, 1).is_err(), "from then on nothing is started");
     }
 
     proptest! {

@@ -55,7 +55,11 @@ pub(crate) fn begin<'a>(job: &'a Job<'a>, told: &Told, what: What, wave: Option<
         What::Sleep { seconds } => {
             let wait = Duration::from_secs_f64(seconds.clamp(0.0, SLEEP_SECONDS_MAX));
             Ok(Box::pin(async move {
-                tokio::time::sleep(wait).await;
+                if job.fleet.settings.is_dry {
+                    job.fleet.skip(wait);
+                } else {
+                    tokio::time::sleep(wait).await;
+                }
                 Ok("null".to_owned())
             }) as BoxFuture<'a, Answered>)
         }

@@ -110,7 +110,8 @@ pub(crate) fn drive(job: Job<'_>) -> BoxFuture<'_, Result<RawJson, Broken>> {
             tokio::select! {
                 biased;
                 Some((id, answered)) = pending.next(), if !pending.is_empty() => {
-                    let clock_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+                    let passed = started.elapsed().saturating_add(job.fleet.skipped());
+                    let clock_ms = i64::try_from(passed.as_millis()).unwrap_or(i64::MAX);
                     session.send(ToVm::Answer(Answer { id, body: answered.map_err(failure), budget: budget(job.fleet), clock_ms }));
                 }
                 arrived = session.next() => match arrived {

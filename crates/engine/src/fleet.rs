@@ -5,6 +5,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use domain::{
@@ -77,6 +78,8 @@ pub struct Fleet {
     overrun: CancellationToken,
     waves: Mutex<HashMap<u64, CancellationToken>>,
     is_waiting: AtomicBool,
+    /// Time a dry run did not wait for.
+    skipped_ms: AtomicU64,
     agents: AtomicU64,
     calls: AtomicU64,
     tally: Mutex<Tally>,
@@ -104,7 +107,7 @@ impl Fleet {
             });
             Self {
                 run_id,
-                ledger: Arc::new(Mutex::new(Ledger::new(settings.token_ceiling))),
+                ledger: Arc::new(Mutex::new(Ledger::new(settings.token_ceiling).with_money_ceiling(settings.cost_ceiling))),
                 stop: CancellationToken::new(),
                 stopped: Mutex::new(None),
                 closed: CancellationToken::new(),
@@ -115,6 +118,7 @@ impl Fleet {
                 host,
                 waves: Mutex::default(),
                 is_waiting: AtomicBool::new(false),
+                skipped_ms: AtomicU64::new(0),
                 agents: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
                 tally: Mutex::default(),
@@ -141,7 +145,7 @@ impl Fleet {
 
     /// Before every attempt of a model call. What does not fit is refused, and from then on everything is.
     pub fn reserve(&self, label: &str, need: Need) -> Result<Reservation, CallError> {
-        let reserved = self.lock().reserve(label, need.input, need.max_output);
+        let reserved = self.lock().reserve_priced(label, need.input, need.max_output, need.cost);
         match reserved {
             Ok(reservation) => {
                 self.tell_ledger();
@@ -156,9 +160,7 @@ impl Fleet {
 
     /// After every attempt, exactly once. `cost` is what it really cost, where a price is known.
     pub fn settle(&self, reservation: Reservation, usage: Usage, cost: Option<f64>) {
-        // The price is summed from the agents' answers, see `Tally`.
-        let _ = cost;
-        self.lock().settle(reservation, usage);
+        self.lock().settle_priced(reservation, usage, cost);
         self.ledger_changed();
     }
 
@@ -216,6 +218,12 @@ impl Fleet {
         let waves = self.waves.lock().unwrap_or_else(PoisonError::into_inner);
         wave.and_then(|wave| waves.get(&wave)).cloned().unwrap_or_default()
     }
+    pub(crate) fn skip(&self, wait: Duration) {
+        self.skipped_ms.fetch_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+    pub(crate) fn skipped(&self) -> Duration {
+        Duration::from_millis(self.skipped_ms.load(Ordering::SeqCst))
+    }
     pub(crate) fn overrun(&self) -> &CancellationToken {
         &self.overrun
     }
@@ -257,11 +265,12 @@ impl Fleet {
     }
 
     fn tell_ledger(&self) {
-        let (spent, held, ceiling) = {
+        let (spent, held, ceiling, cost) = {
             let ledger = self.lock();
-            (ledger.spent(), ledger.held(), ledger.ceiling())
+            (ledger.spent(), ledger.held(), ledger.ceiling(), ledger.money_spent())
         };
-        self.host.event(FleetWhat::Ledger { spent, held, ceiling, cost: None });
+        // Zero says nothing: most calls have no price.
+        self.host.event(FleetWhat::Ledger { spent, held, ceiling, cost: (cost > 0.0).then_some(cost) });
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {

@@ -93,14 +93,18 @@ pub struct CalledGraph {
 }
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
+    ($($variant:ident = $text:literal, $words:literal;)+) => {
         /// Why a call failed, as the script reads it in `error.code`. The class by which a wave counts its failures.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum CallCode { $($(#[$doc])* $variant),+ }
+        pub enum CallCode { $(#[doc = $words] $variant),+ }
         impl CallCode {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
+            }
+            /// What it means, in a sentence for authors.
+            pub const fn words(self) -> &'static str {
+                match self { $(Self::$variant => $words),+ }
             }
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$variant),)+ _ => None }
@@ -110,45 +114,26 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The next call would pass the token (or money) ceiling. Ends waves; never retried.
-    CeilingReached = "ceiling_reached",
-    /// The wave had too many failures of one class before this call started.
-    WaveStopped = "wave_stopped",
-    /// A guard of the engine: too many agents, items, host calls, or too deep a chain of Graphs.
-    Limit = "limit",
-    /// The execution is being stopped. Scripts never see it: they are gone.
-    Cancelled = "cancelled",
-    /// The rules, the owner or nobody's answer denied it; the message says which.
-    Denied = "denied",
-    /// Nobody answered the owner's question and there is no default.
-    Unanswered = "unanswered",
-    /// No model is set up that fits.
-    NoModel = "no_model",
-    /// The model's answer did not fit the schema, after re-asking.
-    Schema = "schema",
-    /// The call's own time was over.
-    Timeout = "timeout",
-    /// No byte from the model for too long.
-    Stalled = "stalled",
-    /// The model refused to answer.
-    Refused = "refused",
-    /// The conversation does not fit the model.
-    ContextOverflow = "context_overflow",
-    RateLimited = "rate_limited",
-    /// The provider failed otherwise.
-    Provider = "provider",
-    /// The agent repeated itself or took too many turns.
-    Loop = "loop",
-    /// The tool ran and failed.
-    ToolFailed = "tool_failed",
-    /// There is no such tool.
-    NoTool = "no_tool",
-    /// There is no such `ready` Graph.
-    NoGraph = "no_graph",
-    /// The called Graph failed; the message says why.
-    GraphFailed = "graph_failed",
-    /// The call's arguments are not what the function takes.
-    Invalid = "invalid",
+    CeilingReached = "ceiling_reached", "The next call could pass the token (or money) ceiling. Nothing new is started from then on.";
+    WaveStopped = "wave_stopped", "Three agents of the wave failed the same way; what had not started was not started.";
+    Limit = "limit", "A limit of the engine: too many agents, items, calls, or too deep a chain of Graphs.";
+    Cancelled = "cancelled", "The execution is being stopped.";
+    Denied = "denied", "The rules or the owner denied it, or nobody answered; the message says which.";
+    Unanswered = "unanswered", "Nobody answered the question, and it has no default.";
+    NoModel = "no_model", "No model is set up that fits.";
+    Schema = "schema", "The model's answer did not fit the schema, not even after it was asked again.";
+    Timeout = "timeout", "The call's own time was over.";
+    Stalled = "stalled", "The model sent nothing for too long.";
+    Refused = "refused", "The model refused to answer.";
+    ContextOverflow = "context_overflow", "The conversation does not fit the model.";
+    RateLimited = "rate_limited", "The provider limits how much it is asked, for longer than was worth waiting.";
+    Provider = "provider", "The provider failed otherwise.";
+    Loop = "loop", "The agent repeated itself or took too many turns.";
+    ToolFailed = "tool_failed", "The tool ran and failed; the message says how.";
+    NoTool = "no_tool", "There is no such tool, or `meta.tools` does not name it.";
+    NoGraph = "no_graph", "There is no such Graph that is ready.";
+    GraphFailed = "graph_failed", "The called Graph failed; the message says why.";
+    Invalid = "invalid", "The function was called with something it does not take.";
 }
 
 impl CallCode {

@@ -25,6 +25,8 @@ pub struct Settings {
     pub busy_ms: u64,
     /// Name of the model an agent without `model` gets, for the story.
     pub default_model: String,
+    /// A dry run: `sleep` moves the script's clock instead of waiting.
+    pub is_dry: bool,
     /// Recorded seed of `Math.random`.
     pub seed: u64,
     /// Recorded start: the script's clock begins here.
@@ -44,6 +46,7 @@ impl Settings {
             agent_timeout_ms: AGENT_TIMEOUT_MS_DEFAULT,
             busy_ms: VM_BUSY_MS_MAX,
             default_model: "default".to_owned(),
+            is_dry: false,
             seed,
             started_at,
         }

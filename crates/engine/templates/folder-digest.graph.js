@@ -32,6 +32,16 @@ log(files.length + " Markdown files in " + listed.path);
 
 phase("Read");
 const frequency = new Map();
+// What stands between two spaces mostly comes again: its words are looked for once.
+const wordsOf = new Map();
+const wordsIn = (piece) => {
+  let words = wordsOf.get(piece);
+  if (words === undefined) {
+    words = piece.toLowerCase().match(/[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu) ?? [];
+    wordsOf.set(piece, words);
+  }
+  return words;
+};
 const read = await pipeline(
   files,
   (entry) => tool("read_file", { path: entry.path }),
@@ -39,11 +49,11 @@ const read = await pipeline(
     const all = lines(file.text);
     let words = 0;
     for (const line of all) {
-      const found = line.toLowerCase().match(/[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu);
-      if (found === null) continue;
-      words += found.length;
-      for (const word of found) {
-        if (word.length > 2 && !COMMON.has(word)) frequency.set(word, (frequency.get(word) ?? 0) + 1);
+      for (const piece of line.split(" ")) {
+        for (const word of wordsIn(piece)) {
+          words += 1;
+          if (word.length > 2 && !COMMON.has(word)) frequency.set(word, (frequency.get(word) ?? 0) + 1);
+        }
       }
     }
     const name = entry.path.startsWith(listed.path) ? entry.path.slice(listed.path.length).replace(/^[/\\]/, "") : entry.path;

@@ -90,4 +90,10 @@ impl Script {
 }
 
 /// The Graphs the app comes with: slug and source.
-pub const TEMPLATES: &[(&str, &str)] = &[("folder-digest", include_str!("../../templates/folder-digest.graph.js"))];
+pub const TEMPLATES: &[(&str, &str)] = &[
+    ("folder-digest", include_str!("../../templates/folder-digest.graph.js")),
+    ("review-change-set", include_str!("../../templates/review-change-set.graph.js")),
+    ("extract-table", include_str!("../../templates/extract-table.graph.js")),
+    ("nightly-report", include_str!("../../templates/nightly-report.graph.js")),
+    ("ask-before-acting", include_str!("../../templates/ask-before-acting.graph.js")),
+];

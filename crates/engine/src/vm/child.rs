@@ -1,9 +1,10 @@
 //! One short-lived `graph-vm` process per script.
 //!
-//! The parent may kill it at any moment: it holds nothing of value. It ends by itself when its standard input does, so none outlives the app.
+//! A spare one is kept ready, so that a script starts without waiting for a process. The parent may kill it at any moment: it holds nothing of value. It ends by itself when its standard input does, so none outlives the app.
 use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::{
@@ -23,14 +24,16 @@ use crate::host::BoxFuture;
 /// Messages read ahead of the engine; the pipe and then the script wait for the rest.
 const READ_AHEAD: usize = 64;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ChildVm {
     program: PathBuf,
+    /// A process that waits for its order. None until the first script: an idle app needs none.
+    spare: Arc<Mutex<Option<Spawned>>>,
 }
 
 impl ChildVm {
     pub fn new(program: PathBuf) -> Self {
-        Self { program }
+        Self { program, spare: Arc::default() }
     }
 
     /// `graph-vm` beside the running program.
@@ -53,6 +56,28 @@ impl ChildVm {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         Ok(Spawned { child, stdin, stdout })
     }
+
+    /// The spare, if it still lives.
+    fn take_spare(&self) -> Option<Spawned> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        matches!(spare.child.try_wait(), Ok(None)).then_some(spare)
+    }
+
+    /// After a script has begun, so that its beginning does not wait for this.
+    fn keep_spare(&self) {
+        let vm = self.clone();
+        tokio::spawn(async move {
+            // Without a spare the next script starts one itself, and says why it cannot.
+            let Ok(spawned) = vm.spawn() else { return };
+            *vm.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
+        });
+    }
+}
+
+impl std::fmt::Debug for ChildVm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChildVm").field("program", &self.program).finish_non_exhaustive()
+    }
 }
 
 struct Spawned {
@@ -64,7 +89,10 @@ struct Spawned {
 impl ScriptVm for ChildVm {
     fn open(&self) -> BoxFuture<'_, Result<Session, VmError>> {
         Box::pin(async move {
-            let Spawned { child, stdin, stdout } = self.spawn()?;
+            let Spawned { child, stdin, stdout } = match self.take_spare() {
+                Some(spare) => spare,
+                None => self.spawn()?,
+            };
             let (to, orders) = mpsc::unbounded_channel();
             let (said, from) = mpsc::channel(READ_AHEAD);
             let life = Life { writer: tokio::spawn(write(stdin, orders)), reader: tokio::spawn(read(child, stdout, said)) };
@@ -72,6 +100,7 @@ impl ScriptVm for ChildVm {
                 // A writer that is gone means a process that is gone; the reader says so.
                 let _ = to.send(message);
             };
+            self.keep_spare();
             Ok(Session { to: Box::new(send), from, _life: Box::new(life) })
         })
     }

@@ -53,30 +53,40 @@ impl Drop for Life {
     }
 }
 
-/// Turn by turn: one order to the script, then everything it says until it waits again.
+/// Turn by turn: one order to the script, then everything it says until it waits again. What it said is passed on only then, so that the
+/// order of events does not depend on how fast its thread is.
 async fn drive(orders: Sender<ToVm>, mut heard: Receiver<FromVm>, mut answers: mpsc::UnboundedReceiver<ToVm>, said: mpsc::Sender<Arrived>) {
     while let Some(order) = answers.recv().await {
         if orders.send(order).is_err() {
             break;
         }
-        loop {
-            let listened = tokio::task::spawn_blocking(move || (heard.recv(), heard)).await;
-            let Ok((word, rest)) = listened else { return };
-            heard = rest;
-            match word {
-                Ok(FromVm::Idle) => break,
-                Ok(word) => {
-                    let is_last = matches!(word, FromVm::End(_) | FromVm::Linted(_));
-                    if said.send(Arrived::Said(word)).await.is_err() || is_last {
-                        return;
-                    }
-                }
-                Err(_) => {
-                    // Nobody listening is nobody to tell.
-                    let _ = said.send(Arrived::Gone(Exit::Crashed("its thread ended".to_owned()))).await;
-                    return;
-                }
+        let Ok((turn, rest)) = tokio::task::spawn_blocking(move || (listen(&heard), heard)).await else { return };
+        heard = rest;
+        for word in turn.words {
+            if said.send(Arrived::Said(word)).await.is_err() {
+                return;
             }
+        }
+        if !turn.goes_on {
+            break;
+        }
+    }
+    // Nobody listening, or an end already told, is nobody to tell.
+    let _ = said.send(Arrived::Gone(Exit::Crashed("its thread ended".to_owned()))).await;
+}
+
+struct Turn {
+    words: Vec<FromVm>,
+    goes_on: bool,
+}
+
+fn listen(heard: &Receiver<FromVm>) -> Turn {
+    let mut words = Vec::new();
+    loop {
+        match heard.recv() {
+            Ok(FromVm::Idle) => return Turn { words, goes_on: true },
+            Ok(word) => words.push(word),
+            Err(_) => return Turn { words, goes_on: false },
         }
     }
 }

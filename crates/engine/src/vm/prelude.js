@@ -81,7 +81,7 @@
             const stopped = makeError("wave", "wave_stopped", message, false, 0, null, undefined, error.stack);
             own(stopped, "cause", error);
             fatal = { error: stopped };
-            host.stopWave(wave, error.code);
+            host.stopWave(wave, "wave_stopped");
           }
         }
       },

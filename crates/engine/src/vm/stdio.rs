@@ -3,7 +3,7 @@ use std::{
     io::{BufReader, Stdout},
     sync::{
         Arc,
-        atomic::Ordering,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     time::{Duration, Instant},
@@ -19,6 +19,9 @@ use super::{
 pub const EXIT_OUT_OF_MEMORY: i32 = 77;
 /// It was busy for too long without coming back to its host.
 pub(super) const EXIT_BUSY: i32 = 78;
+
+/// Bytes the process has allocated, counted by its allocator; 0 in a process without that one.
+pub static HEAP_USED: AtomicUsize = AtomicUsize::new(0);
 
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 

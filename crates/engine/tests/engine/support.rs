@@ -13,11 +13,14 @@ use engine::{
 use tokio::sync::Notify;
 
 pub type ToolFn = Box<dyn Fn(&str, &serde_json::Value) -> Result<serde_json::Value, String> + Send + Sync>;
+pub type AnswerFn = Box<dyn Fn(&AgentCall) -> Result<serde_json::Value, CallCode> + Send + Sync>;
 
 #[derive(Default)]
 pub struct TestHost {
     /// Answers every tool call, where given.
     pub tool: Mutex<Option<ToolFn>>,
+    /// Answers every agent, where given.
+    pub answer: Mutex<Option<AnswerFn>>,
     pub events: Mutex<Vec<FleetWhat>>,
     pub told: Notify,
     pub graphs: Mutex<HashMap<String, String>>,
@@ -59,7 +62,8 @@ impl Drop for AtWork {
     }
 }
 
-/// The words of a prompt: `say X`, `fail CODE`, `never`, `wait MS X`, `use IN OUT X` (reserves both, really uses both), `owner X`.
+/// The words of a prompt: `say X`, `json X`, `fail CODE`, `never`, `wait MS X`, `use IN OUT [END]` (reserves both and uses both, unless the
+/// end is `unknown`, `nothing` or `less`; `fail` fails after that), `overrun IN OUT` (uses what it did not reserve), `owner X`.
 pub struct Port(pub Arc<TestHost>);
 
 impl FleetHost for Port {
@@ -73,6 +77,11 @@ impl FleetHost for Port {
         self.0.agents.lock().unwrap().push(call.clone());
         Box::pin(async move {
             let said = |text: &str, tokens| Ok(AgentAnswer { value: RawJson::of(&text.into()), tokens, cost: Some(0.0), replayed: false });
+            let answered = self.0.answer.lock().unwrap().as_ref().map(|answer| answer(&call));
+            if let Some(answered) = answered {
+                let value = answered.map_err(|code| CallError::new(code, format!("it failed with {}", code.as_str())))?;
+                return Ok(AgentAnswer { value: RawJson::of(&value), tokens: 0, cost: Some(0.0), replayed: false });
+            }
             let words: Vec<&str> = call.prompt.splitn(2, ' ').collect();
             let rest = words.get(1).copied().unwrap_or("");
             match words[0] {
@@ -83,18 +92,25 @@ impl FleetHost for Port {
                     tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await;
                     said(text, 0)
                 }
-                "use" => {
+                "json" => Ok(AgentAnswer { value: RawJson::parse(rest).unwrap(), tokens: 0, cost: Some(0.0), replayed: false }),
+                "use" | "overrun" => {
                     let parts: Vec<&str> = rest.splitn(3, ' ').collect();
-                    let (input, max_output) = (parts[0].parse().unwrap(), parts[1].parse().unwrap());
-                    let held = fleet.reserve(&call.label, Need { input, max_output, cost: None })?;
+                    let (input, max_output): (u64, u64) = (parts[0].parse().unwrap(), parts[1].parse().unwrap());
+                    let end = parts.get(2).copied().unwrap_or("");
+                    let reserved = if words[0] == "overrun" { 0 } else { max_output };
+                    let held = fleet.reserve(&call.label, Need { input, max_output: reserved, cost: None })?;
                     tokio::task::yield_now().await;
-                    let is_failing = parts.get(2) == Some(&"fail");
-                    fleet.settle(held, Usage::Known { input, output: max_output }, Some(0.0));
-                    let tokens = input + max_output;
-                    if is_failing {
-                        Err(CallError::new(CallCode::Provider, "failed after it was paid").used(tokens, Some(0.0)))
-                    } else {
-                        said("used", tokens)
+                    let (usage, tokens) = match end {
+                        "unknown" => (Usage::Unknown, input + max_output),
+                        "nothing" => (Usage::Nothing, 0),
+                        "less" => (Usage::Known { input: input / 2, output: 1 }, input / 2 + 1),
+                        _ if words[0] == "overrun" => (Usage::Known { input: 0, output: max_output }, max_output),
+                        _ => (Usage::Known { input, output: max_output }, input + max_output),
+                    };
+                    fleet.settle(held, usage, Some(0.0));
+                    match end {
+                        "fail" => Err(CallError::new(CallCode::Provider, "failed after it was paid").used(tokens, Some(0.0))),
+                        _ => said("used", tokens),
                     }
                 }
                 "owner" => {
@@ -179,6 +195,12 @@ impl Run {
         self
     }
 
+    /// As the device does it: the Graph's own limits narrow the owner's.
+    pub fn narrowed(mut self, source: &str) -> Self {
+        self.settings = self.settings.narrowed(&engine::Meta::read(source).unwrap().limits);
+        self
+    }
+
     pub fn fleet(&self) -> Arc<Fleet> {
         let host = Arc::new(Port(Arc::clone(&self.host)));
         Fleet::new(ExecutionId::parse("exec-1").unwrap(), self.settings.clone(), host)
@@ -201,4 +223,13 @@ pub fn shown(outcome: &Outcome) -> String {
         Outcome::Failed { why, error, .. } => format!("{why}: {}", error.lines().next().unwrap_or("")),
         Outcome::Cancelled { why, .. } => format!("cancelled: {why}"),
     }
+}
+
+/// Compares with a committed file; `UPDATE=1` writes it instead.
+pub fn golden(path: &std::path::Path, text: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(text, kept, "{} differs; run the test with UPDATE=1 and look at the change", path.display());
 }

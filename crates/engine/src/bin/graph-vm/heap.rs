@@ -3,25 +3,23 @@
 //! The interpreter has no heap limit, and an allocation that fails would abort the process without a reason.
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::Ordering,
 };
 
 use domain::limits::VM_HEAP_BYTES_MAX;
-use engine::vm::EXIT_OUT_OF_MEMORY;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
+use engine::vm::{EXIT_OUT_OF_MEMORY, HEAP_USED};
 
 pub struct Counted;
 
 fn take(bytes: usize) {
-    let before = USED.fetch_add(bytes, Ordering::Relaxed);
+    let before = HEAP_USED.fetch_add(bytes, Ordering::Relaxed);
     if before.saturating_add(bytes) > VM_HEAP_BYTES_MAX {
         end();
     }
 }
 
 fn give_back(bytes: usize) {
-    USED.fetch_sub(bytes, Ordering::Relaxed);
+    HEAP_USED.fetch_sub(bytes, Ordering::Relaxed);
 }
 
 #[allow(unsafe_code)]

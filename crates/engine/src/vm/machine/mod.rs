@@ -8,6 +8,7 @@ mod natives;
 mod stringify;
 
 use std::{
+    cell::Cell,
     path::Path,
     rc::Rc,
     sync::{
@@ -20,9 +21,12 @@ use boa_engine::{
     Context, JsError, JsResult, JsString, JsValue, Script, Source, builtins::promise::PromiseState, context::ContextBuilder, js_string,
     module::IdleModuleLoader, object::builtins::JsPromise, property::Attribute,
 };
-use domain::limits::{VM_BUSY_MS_MAX, VM_LOOP_ITERATIONS_MAX, VM_RECURSION_MAX, VM_STACK_BYTES, VM_VALUE_STACK_MAX};
+use domain::limits::{MIB, VM_BUSY_MS_MAX, VM_LOOP_ITERATIONS_MAX, VM_RECURSION_MAX, VM_STACK_BYTES, VM_VALUE_STACK_MAX};
 
-use super::wire::{Answer, End, Fault, FaultKind, FromVm, Note, Place, Start, ToVm};
+use super::{
+    stdio::HEAP_USED,
+    wire::{Answer, End, Fault, FaultKind, FromVm, Note, Place, Start, ToVm},
+};
 use jobs::{Drained, Hooks, Jobs, ScriptClock};
 use natives::Host;
 
@@ -140,7 +144,7 @@ fn evaluate(
     limits.set_loop_iteration_limit(VM_LOOP_ITERATIONS_MAX);
     limits.set_recursion_limit(VM_RECURSION_MAX);
     limits.set_stack_size_limit(VM_VALUE_STACK_MAX);
-    let run = Running { source: &start.source, host, jobs, pulse };
+    let run = Running { source: &start.source, host, jobs, pulse, collected_at: Cell::new(0) };
     set_up(start, host, cx).map_err(|e| broken(&e))?;
     let promise = run.start(cx)?;
     let value = run.settle(&promise, clock, cx)?;
@@ -169,12 +173,15 @@ fn set_up(start: &Start, host: &Rc<Host>, cx: &mut Context) -> JsResult<()> {
     let made = made.to_object(cx)?;
     host.keep_make_error(&made.get(js_string!("makeError"), cx)?)?;
     let globals = made.get(js_string!("globals"), cx)?.to_object(cx)?;
-    for key in globals.own_property_keys(cx)? {
-        let value = globals.get(key.clone(), cx)?;
-        cx.register_global_property(key, value, Attribute::empty())?;
-    }
     let args = natives::parse_json(&start.args, cx)?;
-    cx.register_global_property(js_string!("args"), args, Attribute::empty())?;
+    globals.set(js_string!("args"), args, true, cx)?;
+    let mut missing = globals.own_property_keys(cx)?.len();
+    for item in crate::api::API {
+        let value = globals.get(JsString::from(item.name), cx)?;
+        cx.register_global_property(JsString::from(item.name), value, Attribute::empty())?;
+        missing = missing.saturating_sub(1);
+    }
+    debug_assert_eq!(missing, 0, "the table and the prelude name the same");
     natives::seed_random(cx)?;
     for name in ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics"] {
         cx.global_object().delete_property_or_throw(JsString::from(name), cx)?;
@@ -187,6 +194,8 @@ struct Running<'a> {
     host: &'a Rc<Host>,
     jobs: &'a Rc<Jobs>,
     pulse: &'a Arc<Pulse>,
+    /// Size of the heap after the last collection we asked for.
+    collected_at: Cell<usize>,
 }
 
 impl Running<'_> {
@@ -215,6 +224,7 @@ impl Running<'_> {
             if self.host.waits_for_nothing() {
                 return Err(Stop::Fault(faults::stalled(self.jobs.lost(), self.source, self.host.last_line())));
             }
+            self.collect_when_grown();
             self.host.send_idle()?;
             self.pulse.turn();
             let message = self.host.receive();
@@ -226,6 +236,16 @@ impl Running<'_> {
                 }
                 ToVm::Start(_) | ToVm::Lint { .. } => return Err(Stop::Gone),
             }
+        }
+    }
+
+    /// The collector does not see memory that hangs outside its own boxes (buffers above all): it is called when the heap has grown much.
+    fn collect_when_grown(&self) {
+        const GROWTH: usize = 64 * MIB;
+        let used = HEAP_USED.load(Ordering::Relaxed);
+        if used > self.collected_at.get().saturating_add(GROWTH) {
+            boa_gc::force_collect();
+            self.collected_at.set(HEAP_USED.load(Ordering::Relaxed));
         }
     }
 

@@ -1,0 +1,234 @@
+//! Waves, places, ceilings, called Graphs: whole executions and their stories.
+use std::{collections::BTreeSet, path::PathBuf};
+
+use domain::{Outcome, wire::event::FleetWhat};
+use proptest::prelude::*;
+
+use super::support::{Run, golden, shown};
+
+fn here(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/engine/traces").join(file)
+}
+
+/// Runs `traces/<name>.js` twice and compares its story with `traces/<name>.trace`.
+async fn trace(name: &str, run: impl Fn() -> Run) {
+    let source = std::fs::read_to_string(here(&format!("{name}.js"))).unwrap();
+    let mut stories = Vec::new();
+    for _ in 0..2 {
+        let run = run();
+        let outcome = run.run(&source).await;
+        let lines: Vec<String> = run.host.story().iter().map(|e| serde_json::to_string(e).unwrap()).collect();
+        stories.push(format!("{}\n{}\n", lines.join("\n"), shown(&outcome)));
+    }
+    assert_eq!(stories[0], stories[1], "the same seed, the same bytes");
+    golden(&here(&format!("{name}.trace")), &stories[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_in_the_dialect_of_workflow_scripts() {
+    trace("review", Run::in_process).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_until_nothing_is_left() {
+    trace("until_dry", || Run::in_process().narrowed("export const meta = { limits: { token_ceiling: 5000, max_concurrency: 2 } }")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nightly_report_that_calls_another_graph_and_asks() {
+    let count = "export const meta = { name: 'count', description: '', tools: ['echo'] }\nphase('Inner')\nconst r = await tool('echo', args)\nconst no = await tool('deny', {}).catch(e => e.code)\nreturn { files: 3, folder: r.folder, no }";
+    trace("nightly", || Run::in_process().args(r#"{"folder":"/docs"}"#).graph("count", count)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ceiling_in_the_middle_of_a_wave() {
+    trace("ceiling", || Run::in_process().narrowed("export const meta = { limits: { token_ceiling: 1000, max_concurrency: 2 } }")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn judges_retries_and_a_wave_that_stops() {
+    trace("judges", Run::in_process).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_calls_under_a_ceiling_for_ten_start_ten() {
+    let body = "const r = await parallel(Array.from({length: 50}, () => () => agent('use 200 800'))); return r";
+    for (what, source) in [
+        ("plain", body.to_owned()),
+        ("in a called Graph", "return await graph('inner')".to_owned()),
+        ("with failing calls that cost", body.replace("'use 200 800'", "'use 200 800 fail'").replace("await parallel", "await parallel")),
+    ] {
+        let run = Run::in_process().graph("inner", body).set(|s| {
+            s.token_ceiling = 10_000;
+            s.max_concurrency = 50;
+        });
+        let outcome = run.run(&source).await;
+        let used = outcome.used();
+        assert!(used.total_tokens <= 10_000, "{what}: {used:?}");
+        let Outcome::Failed { why, .. } = &outcome else { panic!("{what}: {outcome:?}") };
+        assert!(matches!(why.as_str(), "ceiling_reached" | "wave_stopped"), "{what}: {outcome:?}");
+        let paid: u64 = run.host.story().iter().map(|e| if let FleetWhat::AgentFinished { tokens, .. } = e { *tokens } else { 0 }).sum();
+        assert_eq!(paid, used.total_tokens, "{what}: the receipt is the sum of what the models counted");
+        if what != "with failing calls that cost" {
+            assert_eq!(used.total_tokens, 10_000, "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overrun_is_recorded_and_ends_the_execution() {
+    let run = Run::in_process().set(|s| s.token_ceiling = 1_000);
+    let outcome = run.run("await agent('overrun 100 5000').catch(() => 1); await sleep(10); return 'went on'").await;
+    assert_eq!(shown(&outcome), "ceiling_reached: A model used more tokens than it was allowed; the execution was ended.");
+    assert_eq!(outcome.used().total_tokens, 5_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_are_exact_and_an_approval_gives_its_place_back() {
+    let run = Run::in_process().set(|s| s.max_concurrency = 2);
+    let source = "return await parallel([...Array(5)].map((_, i) => () => agent(i === 0 ? 'owner asked' : 'wait 100 x')))";
+    let fleet = run.fleet();
+    let answer = async {
+        // Everything else ends while the owner thinks.
+        run.host.saw(|e| matches!(e, FleetWhat::FleetWaiting { approvals: 1 })).await;
+        tokio::time::sleep(std::time::Duration::from_secs(7 * 3600)).await;
+        run.host.owner.notify_waiters();
+    };
+    let (outcome, ()) = tokio::join!(run.run_in(&fleet, source), answer);
+    assert_eq!(shown(&outcome), r#"= ["asked","x","x","x","x"]"#, "seven hours of waiting are no deadline and no timeout");
+    assert_eq!(run.host.at_work.lock().unwrap().1, 2, "never more than two at work");
+    assert!(run.host.story().iter().any(|e| matches!(e, FleetWhat::FleetResumed {})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_and_an_agents_own_time() {
+    let run = Run::in_process().set(|s| s.deadline_ms = 60_000);
+    assert_eq!(shown(&run.run("await sleep(3600)").await), "deadline: The execution took longer than its 1 minutes.");
+    let run = Run::in_process();
+    let outcome = run.run("return await agent('never', {timeout_s: 2}).catch(e => [e.code, e.message])").await;
+    assert_eq!(shown(&outcome), r#"= ["timeout","The agent took longer than its 2 seconds."]"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn graphs_do_not_call_themselves_and_five_deep_is_the_most() {
+    let calls = |slug: &str| format!("return await graph('{slug}', args)");
+    let run = Run::in_process().graph("test", &calls("test"));
+    assert!(shown(&run.run(&calls("test")).await).contains("A Graph cannot call itself, not even through others: test → test."));
+    let run = Run::in_process().graph("b", &calls("test"));
+    assert!(shown(&run.run(&calls("b")).await).contains("test → b → test"));
+    let deep = |n: usize| {
+        (0..n).fold(Run::in_process(), |run, i| {
+            run.graph(&format!("g{i}"), &if i + 1 == n { "return 'bottom'".to_owned() } else { calls(&format!("g{}", i + 1)) })
+        })
+    };
+    assert_eq!(shown(&deep(4).run(&calls("g0")).await), r#"= "bottom""#, "the outermost and four below are five");
+    assert!(shown(&deep(5).run(&calls("g0")).await).contains("5 levels deep"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_called_graph_shares_the_places_and_its_failure_is_told() {
+    let inner = "return await parallel([...Array(4)].map(() => () => agent('wait 50 x')))";
+    let run = Run::in_process().graph("inner", inner).set(|s| s.max_concurrency = 3);
+    let outcome = run.run("return await parallel([() => graph('inner'), () => graph('inner'), () => agent('wait 50 y')])").await;
+    assert_eq!(shown(&outcome), r#"= [["x","x","x","x"],["x","x","x","x"],"y"]"#);
+    assert_eq!(run.host.at_work.lock().unwrap().1, 3);
+    let run = Run::in_process().graph("inner", "const a = 1;\nthrow new Error('inside')");
+    let outcome = run.run("return await graph('inner').catch(e => [e.name, e.code, e.message.split('\\n')[0]])").await;
+    assert_eq!(shown(&outcome), r#"= ["GraphError","graph_failed","The Graph inner failed (script_error): Error: inside"]"#);
+    let schema = "export const meta = { name: 'i', description: '', args: { type: 'object', required: ['n'] } }; return 1";
+    let run = Run::in_process().graph("inner", schema);
+    assert!(shown(&run.run("return await graph('inner', {})").await).contains("The Graph inner failed (arguments_invalid)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_are_counted_and_limited() {
+    let run = Run::in_process().set(|s| s.agents = 3);
+    let outcome = run.run("for (let i = 0; i < 5; i++) await agent('say x')").await;
+    assert_eq!(shown(&outcome), "script_error: AgentError: This execution may launch 3 agents, and has.");
+    let run = Run::in_process();
+    assert!(shown(&run.run("return (await parallel([...Array(500)].map((_, i) => () => agent('say ' + i)))).length").await).contains("500"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_graph_does_not_declare_stays_out_of_reach() {
+    let meta = "export const meta = { name: 'x', description: '', tools: ['echo'] };";
+    let outcome = Run::in_process().run(&format!("{meta} return await tool('deny', {{}})")).await;
+    assert_eq!(shown(&outcome), "script_error: ToolError: meta.tools does not name the tool deny.");
+    let outcome = Run::in_process().run(&format!("{meta} return await agent('say x', {{ tools: ['deny'] }})")).await;
+    assert!(shown(&outcome).contains("meta.tools does not name the tool deny"));
+    let run = Run::in_process();
+    run.run(&format!("{meta} await agent('say x'); await agent('say y', {{ tools: [] }})")).await;
+    let given: Vec<_> = run.host.agents.lock().unwrap().iter().map(|a| a.tools.clone()).collect();
+    assert_eq!(given, [Some(vec!["echo".to_owned()]), Some(vec![])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_promises_and_large_results_are_warned_of() {
+    let warnings = |run: &Run| -> Vec<String> {
+        run.host.story().into_iter().filter_map(|e| if let FleetWhat::Warning { text, .. } = e { Some(text) } else { None }).collect()
+    };
+    let run = Run::in_process();
+    run.run("Promise.reject(new Error('lost')); agent('never'); return new Map()").await;
+    assert_eq!(
+        warnings(&run),
+        [
+            "A promise failed and nobody awaited it: Error: lost",
+            "the result is a Map or Set, which JSON writes as {}; use Object.fromEntries(map) or [...set]",
+            "1 calls still ran when the script ended; they were stopped. Is an await missing?",
+        ]
+    );
+    let run = Run::in_process();
+    run.run("return 'x'.repeat(30000)").await;
+    assert!(warnings(&run)[0].starts_with("The result is 30002 characters long"));
+}
+
+/// One agent of a random fleet.
+#[derive(Debug, Clone)]
+struct Plan {
+    input: u64,
+    output: u64,
+    wait: u64,
+    kind: u8,
+}
+
+fn plans() -> impl Strategy<Value = Vec<Vec<Plan>>> {
+    let plan = (0u64..300, 1u64..300, 0u64..50, 0u8..6).prop_map(|(input, output, wait, kind)| Plan { input, output, wait, kind });
+    proptest::collection::vec(proptest::collection::vec(plan, 1..12), 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    /// Random fleets of several waves, with failing, silent and unpaid calls, in any order of ending.
+    #[test]
+    fn no_schedule_spends_more_than_the_ceiling(waves in plans(), ceiling in 0u64..6_000, places in 1usize..8, in_graph in any::<bool>()) {
+        let wave = |agents: &[Plan]| {
+            let thunks: Vec<String> = agents.iter().map(|p| {
+                let end = ["", "fail", "unknown", "nothing", "less", ""][usize::from(p.kind)];
+                format!("async () => {{ await sleep({}); return agent('use {} {} {end}') }}", p.wait as f64 / 1000.0, p.input, p.output)
+            }).collect();
+            format!("try {{ await parallel([{}]) }} catch (e) {{ codes.push(e.code) }}\n", thunks.join(","))
+        };
+        let body = format!("const codes = [];\n{}return codes", waves.iter().map(|w| wave(w)).collect::<String>());
+        let run = Run::in_process().graph("inner", &body).set(|s| { s.token_ceiling = ceiling; s.max_concurrency = places; });
+        let source = if in_graph { "return await graph('inner')".to_owned() } else { body };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let outcome = runtime.block_on(run.run(&source));
+        prop_assert!(matches!(outcome, Outcome::Completed { .. }), "{outcome:?}");
+        prop_assert!(outcome.used().total_tokens <= ceiling);
+        prop_assert!(run.host.at_work.lock().unwrap().1 <= places);
+        let (mut queued, mut ended, mut reached) = (BTreeSet::new(), BTreeSet::new(), false);
+        for event in run.host.story() {
+            match event {
+                FleetWhat::Ledger { spent, held, ceiling, .. } => prop_assert!(spent + held <= ceiling),
+                FleetWhat::AgentQueued { agent, .. } => prop_assert!(queued.insert(agent)),
+                FleetWhat::AgentFinished { agent, code, .. } => {
+                    prop_assert!(ended.insert(agent));
+                    reached |= code.as_deref() == Some("ceiling_reached");
+                }
+                FleetWhat::WaveStarted { .. } => prop_assert!(!reached, "a wave after the ceiling was refused whole"),
+                _ => {}
+            }
+        }
+        prop_assert_eq!(queued, ended);
+    }
+}
