@@ -13,6 +13,7 @@ export function clockTime(ms: number): string {
 
 /** "8 min 42 s", "9 s", "0.4 s", "2 h 5 min". For sentences. */
 export function inWords(ms: number): string {
+  if (ms < 5) return t("time.instant");
   if (ms < 10_000) {
     const s = ms / 1000;
     const digits = s < 0.1 ? 2 : s < 10 && !Number.isInteger(s) ? 1 : 0;

@@ -21,13 +21,25 @@ export function facts(question: ApprovalQuestion): Fact[] {
   const { effect } = question;
   const list: Fact[] = [];
   if (effect.host !== null) list.push({ name: t("approval.host"), text: effect.host, mono: true });
-  if (effect.folder !== null) list.push({ name: t(effect.command_line === null ? "approval.folder" : "approval.runsIn"), text: effect.folder, mono: false });
+  // The path says the folder too; the place for the arguments is worth more than saying it twice.
   if (effect.real_path !== null) list.push({ name: t("approval.path"), text: effect.real_path, mono: true });
+  else if (effect.folder !== null) list.push({ name: t(effect.command_line === null ? "approval.folder" : "approval.runsIn"), text: effect.folder, mono: false });
   if (effect.command_line !== null) list.push({ name: t("approval.limits"), text: t("approval.commandLimits"), mono: false });
-  if (question.phase !== null) list.push({ name: t("approval.phase"), text: question.phase, mono: false });
+  if (question.phase !== null && question.agent === null) list.push({ name: t("approval.phase"), text: question.phase, mono: false });
   list.push({ name: t("approval.why"), text: question.because, mono: false });
-  list.push({ name: t("approval.noAnswer"), text: t("approval.noAnswerText"), mono: false });
+  list.push({ name: t("approval.noAnswer"), text: t(question.options ? "approval.noAnswerOption" : "approval.noAnswerText"), mono: false });
   return list;
+}
+
+/** The words of a script's question; undefined when they are not plain text, and then the JSON stands. */
+export function askedText(question: ApprovalQuestion): string | undefined {
+  if (!question.options) return undefined;
+  try {
+    const value: unknown = JSON.parse(question.arguments);
+    return typeof value === "string" ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export interface Safety {

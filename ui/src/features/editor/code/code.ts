@@ -2,7 +2,7 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyField, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { javascript } from "@codemirror/lang-javascript";
-import { bracketMatching, codeFolding, ensureSyntaxTree, foldEffect, foldable, foldKeymap, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, codeFolding, foldEffect, foldable, foldKeymap, forceParsing, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState, StateEffect, StateField, type Extension } from "@codemirror/state";
@@ -152,7 +152,7 @@ function diagnostic(state: EditorState, fault: SourceFault): Diagnostic {
 
 function foldMeta(view: EditorView): void {
   const { doc } = view.state;
-  ensureSyntaxTree(view.state, Math.min(doc.length, 20_000), 100);
+  forceParsing(view, Math.min(doc.length, 20_000), 100);
   for (let number = 1; number <= Math.min(doc.lines, 40); number++) {
     const line = doc.line(number);
     if (!line.text.startsWith("export const meta")) continue;
