@@ -3,6 +3,7 @@ pub mod crash;
 pub mod desk;
 pub mod net;
 pub mod ports;
+pub mod real;
 pub mod relay;
 pub mod runs;
 pub mod secrets;

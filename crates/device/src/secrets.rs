@@ -280,7 +280,7 @@ fn derive(passphrase: &str, salt: &[u8], memory_kib: u32, passes: u32) -> Result
 }
 
 /// Readable by the owner alone, durable before it takes the old file's place.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let next = path.with_extension("new");
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

@@ -6,6 +6,7 @@
 mod approvals;
 pub mod call;
 mod connections;
+mod control;
 mod doctor;
 mod errors;
 mod executions;
@@ -15,6 +16,7 @@ pub mod powers;
 mod settings;
 mod sharing;
 mod status;
+pub mod verbs;
 
 use std::{
     collections::BTreeSet,
@@ -24,17 +26,19 @@ use std::{
 
 use agent::approvals::{Approvals, Attendance};
 use engine::ChildVm;
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     ports::{Clock, HttpSend, Random},
+    relay::{Relay, RelayPorts},
     runs::{Executor, Parts},
     secrets::SecretStore,
     store::{Store, StoreError},
-    view::{DeskEvent, ErrorView, Topic},
+    view::{DeskEvent, ErrorView, FoundServer, Topic},
 };
 
+pub use control::{ControlError, ask_running};
 pub use errors::error;
 
 /// Everything a desktop is made from. Only the binaries know the real parts.
@@ -80,6 +84,12 @@ pub struct Desk {
     store: Store,
     approvals: Approvals,
     executor: Executor,
+    relay: Arc<Relay>,
+    /// The task that drives the relay, once started.
+    driver: Mutex<Option<JoinHandle<()>>>,
+    agents: Mutex<connections::Agents>,
+    /// Model servers found on this computer.
+    found: Mutex<Vec<FoundServer>>,
     events: broadcast::Sender<DeskEvent>,
     /// Approvals whose popup has been seen: their half second without answers has begun.
     shown: Mutex<BTreeSet<u64>>,
@@ -103,15 +113,48 @@ impl Desk {
             events: events.clone(),
             excluded,
         });
-        Ok(Arc::new(Self { config, store, approvals, executor, events, shown: Mutex::default(), closing: CancellationToken::new() }))
+        let relay = Relay::new(
+            store.clone(),
+            RelayPorts {
+                clock: Arc::clone(&config.clock),
+                random: Arc::clone(&config.random),
+                http: Arc::clone(&config.http),
+                runner: Arc::new(executor.clone()),
+                asks: sharing::asks_of(store.clone(), executor.clone()),
+            },
+        );
+        let desk = Self {
+            config,
+            store,
+            approvals,
+            executor,
+            relay,
+            driver: Mutex::default(),
+            agents: Mutex::default(),
+            found: Mutex::default(),
+            events,
+            shown: Mutex::default(),
+            closing: CancellationToken::new(),
+        };
+        desk.apply_relay_settings(&desk.store.settings()?);
+        Ok(Arc::new(desk))
     }
 
-    /// Begins to work: the relay, the control socket's answers, the window's events. Harmless to repeat.
+    /// Finds the secrets, and with them the queue and the models: for one command, or before [`Desk::start`].
+    pub async fn open_secrets(&self) -> Result<(), ErrorView> {
+        self.config.secrets.probe(&self.secret_names()?).await;
+        self.load_models().await?;
+        self.connect_relay().await
+    }
+
+    /// Begins to work: the relay takes commands, the window hears of changes. Once.
     pub async fn start(self: &Arc<Self>) -> Result<(), ErrorView> {
         self.forward_topics();
         self.watch_approvals();
-        self.config.secrets.probe(&self.secret_names()?).await;
-        self.load_models().await?;
+        self.open_secrets().await?;
+        let driver = tokio::spawn(crate::relay::drive(Arc::clone(&self.relay), self.closing.clone()));
+        *lock(&self.driver) = Some(driver);
+        self.prune_now_and_then();
         Ok(())
     }
 
@@ -120,7 +163,12 @@ impl Desk {
         tracing::info!("Graph Desk ends: {reason}");
         self.closing.cancel();
         self.executor.stop_all();
+        let driver = lock(&self.driver).take();
         let all_ended = async {
+            // The relay stores and, if it can, delivers the ending of the command in hand.
+            if let Some(driver) = driver {
+                let _ = driver.await;
+            }
             while !self.executor.running().is_empty() {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
@@ -128,6 +176,32 @@ impl Desk {
         if tokio::time::timeout(std::time::Duration::from_secs(8), all_ended).await.is_err() {
             tracing::warn!("executions did not end in time; they will end as interrupted at the next start");
         }
+    }
+
+    /// Drops what is older than the owner wants to keep: at the start and every six hours.
+    fn prune_now_and_then(self: &Arc<Self>) {
+        const EVERY: std::time::Duration = std::time::Duration::from_secs(6 * 60 * 60);
+        let (desk, closing) = (Arc::downgrade(self), self.closing.clone());
+        tokio::spawn(async move {
+            loop {
+                let Some(desk) = desk.upgrade() else { return };
+                if let Err(e) = desk.prune() {
+                    tracing::warn!("the history was not pruned: {}", e.message);
+                }
+                drop(desk);
+                tokio::select! {
+                    () = tokio::time::sleep(EVERY) => {}
+                    () = closing.cancelled() => return,
+                }
+            }
+        });
+    }
+
+    fn prune(&self) -> Result<(), ErrorView> {
+        let days = i64::from(self.store.settings()?.retention_days);
+        let before = self.config.clock.now().plus_ms(-days * 24 * 60 * 60 * 1000);
+        self.store.prune_executions(before)?;
+        Ok(self.store.prune_stories(before)?)
     }
 
     /// The store says what changed; the window hears it.
@@ -164,6 +238,9 @@ impl Desk {
         self.store.tell(topic);
     }
 
+    pub fn relay(&self) -> &Arc<Relay> {
+        &self.relay
+    }
     pub fn executor(&self) -> &Executor {
         &self.executor
     }

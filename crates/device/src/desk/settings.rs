@@ -1,7 +1,7 @@
 //! Settings and folders.
 use std::path::{Path, PathBuf};
 
-use agent::tools::{Access, Grant, GrantRefused, Toolbox, ToolboxConfig};
+use agent::tools::{Access, Grant, GrantRefused, Toolbox};
 
 use super::{Desk, errors::error};
 use crate::{
@@ -68,7 +68,7 @@ impl Desk {
         self.settings_get().await
     }
 
-    pub async fn secret_store_choose(&self, choice: SecretStoreChoice) -> Result<ConnectionsView, ErrorView> {
+    pub async fn secret_store_choose(self: &std::sync::Arc<Self>, choice: SecretStoreChoice) -> Result<ConnectionsView, ErrorView> {
         let names = self.secret_names()?;
         let secrets = std::sync::Arc::clone(&self.config.secrets);
         let done = tokio::task::spawn_blocking(move || match &choice {
@@ -95,10 +95,8 @@ impl Desk {
         self.executor.excluded().to_vec()
     }
 
-    /// The tools of an execution that starts now.
     pub(crate) fn toolbox(&self) -> Result<Toolbox, ErrorView> {
-        let config = ToolboxConfig { folders: self.store.folders()?, excluded: self.excluded(), ..ToolboxConfig::default() };
-        Ok(Toolbox::open(config).0)
+        Ok(self.executor.toolbox()?)
     }
 
     pub(super) fn folder_views(&self) -> Result<Vec<FolderView>, ErrorView> {

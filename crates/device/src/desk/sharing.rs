@@ -1,12 +1,20 @@
 //! Sharing: the tick matrix. A change is consent given or taken back; the relay hears of it at once.
-use domain::{CommandId, ProjectId};
+use std::sync::Arc;
+
+use agent::policy::{self, Place, Ruling, Target, ToolCall};
+use domain::{CommandId, GraphSessionId, ProjectId, RawJson};
 
 use super::{
     Desk,
     errors::{bad_argument, error},
     graphs::{session_id, status_view},
 };
-use crate::view::{AttentionRow, ErrorView, SharedProject, SharingRow, SharingView, VisibleSession};
+use crate::{
+    runs::Executor,
+    sharing::AsksOf,
+    store::Store,
+    view::{AttentionRow, ErrorView, SharedProject, SharingRow, SharingView, VisibleSession},
+};
 
 const WAITS_SHOWN: u64 = 20;
 
@@ -107,6 +115,30 @@ impl Desk {
         });
         rows.collect()
     }
+}
+
+/// Which tools of a Graph would ask the owner; told only where the owner chose to tell.
+pub(super) fn asks_of(store: Store, executor: Executor) -> Arc<AsksOf> {
+    Arc::new(move |graph: GraphSessionId, tools: &[String]| {
+        if !store.settings().is_ok_and(|s| s.tell_asks) {
+            return None;
+        }
+        let book = store.rule_book().ok()?;
+        let version = store.graph(graph).ok()??.version;
+        let asks = executor.tools().into_iter().filter(|tool| tools.contains(&tool.name)).filter(|tool| {
+            let call = ToolCall {
+                tool: tool.name.clone(),
+                class: tool.class,
+                target: Target::Nothing,
+                input: RawJson::empty_object(),
+                fingerprint: tool.fingerprint.clone(),
+                place: Place { project: None, graphs: vec![policy::GraphAt { session: graph, version }] },
+                offered: true,
+            };
+            policy::rule(&call, &book).ruling == Ruling::Ask
+        });
+        Some(asks.map(|tool| tool.name).take(domain::limits::ASKS_MAX).collect())
+    })
 }
 
 pub(super) fn project_of(text: &str) -> Result<ProjectId, ErrorView> {

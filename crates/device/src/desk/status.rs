@@ -20,7 +20,7 @@ impl Desk {
             execution_id: r.execution.to_string(),
         });
         Ok(StatusView {
-            relay: self.relay_view()?,
+            relay: self.relay_view(pairing.is_some()),
             running: running.collect(),
             tokens_today: self.store.tokens_since(midnight)?,
             approvals_waiting: waiting.len() as u64,
@@ -32,14 +32,13 @@ impl Desk {
         })
     }
 
-    pub(super) fn relay_view(&self) -> Result<RelayView, ErrorView> {
-        let settings = self.store.settings()?;
-        if self.store.pairing()?.is_none() {
-            return Ok(RelayView::NotConnected);
+    fn relay_view(&self, is_paired: bool) -> RelayView {
+        match self.relay.status().view() {
+            // Paired, but without its token the relay has nobody to ask: pairing again mends it.
+            RelayView::NotConnected if is_paired => {
+                RelayView::ServerSays { message: "The device token is missing. Pair again in Connections.".into(), repair: true }
+            }
+            view => view,
         }
-        if settings.paused {
-            return Ok(RelayView::Paused { since: settings.paused_at });
-        }
-        Ok(RelayView::Ready { last_contact: None, pickup_instant: settings.pickup_instant })
     }
 }

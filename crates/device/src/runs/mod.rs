@@ -22,7 +22,7 @@ use agent::{
     gate::{Gate, GateConfig, Rules},
     model::Models,
     policy::{GraphAt, RuleBook},
-    tools::{Toolbox, ToolboxConfig},
+    tools::{ToolDefinition, Toolbox, ToolboxConfig},
 };
 use domain::{ExecutionId, FailReason, GraphSessionId, Outcome, Timestamp, completion::Used};
 use engine::{ChildVm, Fleet, Meta, Script, StopWhy};
@@ -116,6 +116,17 @@ impl Executor {
     /// The app's own folders: no tool sees them, whatever is granted.
     pub fn excluded(&self) -> &[PathBuf] {
         &self.0.parts.excluded
+    }
+
+    /// The tools there are now. Folders that cannot be opened change none of them.
+    pub fn tools(&self) -> Vec<ToolDefinition> {
+        self.toolbox().map(|t| t.definitions()).unwrap_or_default()
+    }
+
+    /// The tools of an execution that starts now.
+    pub fn toolbox(&self) -> Result<Toolbox, StoreError> {
+        let config = ToolboxConfig { folders: self.0.parts.store.folders()?, excluded: self.0.parts.excluded.clone() };
+        Ok(Toolbox::open(config).0)
     }
 
     /// Everything that runs now, oldest first.
@@ -242,10 +253,9 @@ impl Executor {
             Origin::Command(facts) => (Some(facts.project), facts.agent.clone()),
         };
         let gate_stop = CancellationToken::new();
-        let folders = ToolboxConfig { folders: parts.store.folders().map_err(broken)?, excluded: parts.excluded.clone(), ..ToolboxConfig::default() };
         let gate = Arc::new(Gate::new(GateConfig {
             execution: request.execution.clone(),
-            toolbox: Toolbox::open(folders).0,
+            toolbox: self.toolbox().map_err(broken)?,
             rules: Arc::new(StoredRules(parts.store.clone())),
             approvals: parts.approvals.clone(),
             record: recorder.clone(),

@@ -58,6 +58,16 @@ impl Store {
         })
     }
 
+    /// Drops what belongs to executions that are no longer in the history: transcripts, journals, and rulings older than `before`.
+    pub fn prune_stories(&self, before: Timestamp) -> Result<(), StoreError> {
+        self.write_soon(|tx| {
+            tx.execute("DELETE FROM transcripts WHERE execution_id NOT IN (SELECT id FROM executions)", [])?;
+            tx.execute("DELETE FROM journal WHERE execution_id NOT IN (SELECT id FROM executions)", [])?;
+            tx.execute("DELETE FROM rulings WHERE at < ?1 AND execution_id NOT IN (SELECT id FROM executions)", [before.ms()])?;
+            Ok(())
+        })
+    }
+
     /// In the order in which the agents finished.
     pub fn journal(&self, execution: &ExecutionId) -> Result<Vec<(String, RawJson)>, StoreError> {
         self.read(|c| {

@@ -1,0 +1,159 @@
+//! Answers of the desktop in lines a person reads. `--json` prints the answer itself instead.
+use serde_json::Value;
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_default()
+}
+
+/// What belongs to the owner or an agent is one line here and moves no cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+pub fn paired(view: &Value) -> String {
+    let paired = &view["paired"];
+    format!("Paired with {} as {}, owner {}.", plain(text(paired, "address")), plain(text(paired, "device_name")), plain(text(paired, "owner")))
+}
+
+pub fn imported(graph: &Value) -> String {
+    format!("Imported {} as {} ({}).", plain(text(graph, "name")), text(graph, "slug"), text(graph, "status"))
+}
+
+pub fn shared(share: &Value) -> String {
+    format!("Shared {} with {}.", text(share, "slug"), plain(text(share, "project")))
+}
+
+pub fn unshared(share: &Value) -> String {
+    match number(share, "projects") {
+        0 => format!("{} was shared with no project.", text(share, "slug")),
+        1 => format!("{} is no longer shared with that project.", text(share, "slug")),
+        n => format!("{} is no longer shared with {n} projects.", text(share, "slug")),
+    }
+}
+
+pub fn rule(saved: &Value) -> String {
+    format!("Saved the rule: {}.", plain(text(saved, "rule")))
+}
+
+pub fn folders(settings: &Value) -> String {
+    let folders = settings["folders"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if folders.is_empty() {
+        return "Tools see no folder.".into();
+    }
+    let lines = folders.iter().map(|f| {
+        let problem = f["problem"].as_str().map(|p| format!("  ({})", plain(p))).unwrap_or_default();
+        format!("{:<6} {}{problem}", text(f, "access"), plain(text(f, "path")))
+    });
+    format!("Tools may see:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+pub fn token(minted: &Value) -> String {
+    format!("{}\n\nThis token is shown once. For Claude Code:\n{}", text(minted, "token"), text(minted, "claude_code_line"))
+}
+
+pub fn ran(run: &Value) -> String {
+    let tokens = match number(run, "tokens") {
+        0 => String::new(),
+        n => format!(", {n} tokens"),
+    };
+    let tail = format!("{} ({}){tokens}: {}", text(run, "state"), text(run, "reason"), text(run, "execution_id"));
+    if let Some(error) = run["error"].as_str() {
+        let line = run["error_line"].as_u64().map(|n| format!("Line {n}: ")).unwrap_or_default();
+        return format!("{line}{error}\n{tail}");
+    }
+    format!("{}\n{tail}", serde_json::to_string_pretty(&run["result"]).unwrap_or_default())
+}
+
+pub fn runs(page: &Value) -> String {
+    let rows = page["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if rows.is_empty() {
+        return "Nothing has run yet. Run a Graph, or let Claude start one.".into();
+    }
+    let lines = rows.iter().map(|row| {
+        let by = row["command"]["agent"].as_str().unwrap_or(if row["command"].is_null() { "you" } else { "a connected agent" });
+        let reason = row["reason"].as_str().map(|r| format!(" ({r})")).unwrap_or_default();
+        format!(
+            "{}  {}  {:<24} {}{reason}, by {}",
+            when(row["started_at"].as_i64()),
+            text(row, "execution_id"),
+            plain(text(row, "graph")),
+            text(row, "state"),
+            plain(by)
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+pub fn execution(detail: &Value) -> String {
+    let row = &detail["row"];
+    let mut lines = vec![
+        format!("{} version {} · {}", plain(text(row, "graph")), number(row, "version"), text(row, "execution_id")),
+        format!("{} {}", text(row, "state"), text(row, "reason")),
+        format!("started {}", when(row["started_at"].as_i64())),
+    ];
+    if let Some(ended) = row["ended_at"].as_i64() {
+        lines.push(format!("ended   {}", when(Some(ended))));
+    }
+    lines.push(format!("tokens  {} of {}", number(row, "tokens"), number(detail, "ceiling")));
+    lines.push(format!("arguments {}", text(detail, "args")));
+    if let Some(error) = detail["error"].as_str() {
+        let line = detail["error_line"].as_u64().map(|n| format!("line {n}: ")).unwrap_or_default();
+        lines.push(format!("error   {line}{}", plain(error)));
+    }
+    if let Some(result) = detail["result"].as_str() {
+        lines.push(format!("result  {result}"));
+    }
+    for event in detail["events"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let mut rest = event.clone();
+        if let Some(members) = rest.as_object_mut() {
+            for name in ["seq", "at", "kind"] {
+                members.remove(name);
+            }
+        }
+        lines.push(format!("{:>5}  {}  {:<18} {rest}", number(event, "seq"), text(event, "at"), text(event, "kind")));
+    }
+    lines.join("\n")
+}
+
+pub fn status(status: &Value) -> String {
+    let relay = &status["relay"];
+    let mut lines = vec![match text(relay, "at") {
+        "not_connected" => "Not connected to a Graph Queue. Pair one: graph-deskd pair ADDRESS CODE".to_owned(),
+        "ready" => "Ready".to_owned(),
+        "busy" => format!("Busy with {} since {}", plain(text(relay, "graph")), when(relay["since"].as_i64())),
+        "paused" => format!("Paused since {}: commands stay queued", when(relay["since"].as_i64())),
+        "offline" => format!("Offline since {}: {}", when(relay["since"].as_i64()), plain(text(relay, "why"))),
+        _ => format!("The server says: {}", plain(text(relay, "message"))),
+    }];
+    if let Some(queue) = status["queue"].as_str() {
+        lines.push(format!("Graph Queue        {}", plain(queue)));
+    }
+    lines.push(format!("Graphs             {}", number(status, "graphs")));
+    lines.push(format!("Running            {}", status["running"].as_array().map_or(0, Vec::len)));
+    lines.push(format!("Tokens today       {}", number(status, "tokens_today")));
+    if number(status, "outbox") > 0 {
+        lines.push(format!("Endings to deliver {}", number(status, "outbox")));
+    }
+    if number(status, "needs_attention") > 0 {
+        lines.push(format!("Needs attention    {} endings the server refuses", number(status, "needs_attention")));
+    }
+    lines.join("\n")
+}
+
+pub fn doctor(report: &Value) -> String {
+    let hops = report["hops"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let lines = hops.iter().map(|hop| {
+        let mark = if hop["ok"] == true { "ok    " } else { "broken" };
+        let ms = hop["ms"].as_u64().map(|ms| format!(" ({ms} ms)")).unwrap_or_default();
+        format!("{mark} {}{ms}: {}", text(hop, "name"), plain(text(hop, "text")))
+    });
+    format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), text(report, "summary"))
+}
+
+fn when(ms: Option<i64>) -> String {
+    ms.map(|ms| domain::Timestamp::from_ms(ms).to_string()).unwrap_or_default()
+}
