@@ -15,6 +15,7 @@ impl Desk {
     pub async fn doctor_run(self: &Arc<Self>) -> Result<DoctorReport, ErrorView> {
         let mut hops = vec![self.hop_store(), self.hop_secrets(), self.hop_scripts().await];
         hops.extend(self.hops_queue().await);
+        hops.push(self.hop_models());
         let broken: Vec<&str> = hops.iter().filter(|h| !h.ok).map(|h| h.name.as_str()).collect();
         let summary = match broken.as_slice() {
             [] => "Every hop works.".to_owned(),
@@ -79,6 +80,16 @@ impl Desk {
             }
         };
         vec![first, second]
+    }
+}
+
+impl Desk {
+    /// No model is no fault: Graphs without agents run.
+    fn hop_models(&self) -> DoctorHop {
+        match self.executor.models().resolve(None) {
+            Ok(model) => hop("Models", true, None, format!("Agents use {} unless their Graph names another.", model.name)),
+            Err(e) => hop("Models", true, None, format!("{e} Graphs without agents run.")),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use agent::policy::{self, Place, Target, ToolCall};
 use domain::{GraphSessionId, RawJson, Slug, limits::NAME_CHARS_MAX, text::cut_chars, wire::relay::SessionStatus};
+use engine::Meta;
 
 use super::{
     Desk,
@@ -46,7 +47,7 @@ impl Desk {
             self.store.graph_version(graph.id, graph.version)?.ok_or_else(|| error("version_gone", "The Graph's newest version cannot be read."))?;
         let inspection = self.inspect(&version.source).await;
         let around = self.around()?;
-        let powers = self.powers(&graph, &version.facts, &around)?;
+        let powers = self.powers(&graph, &around)?;
         let versions = self.store.graph_versions(graph.id)?;
         let versions =
             versions.into_iter().map(|v| VersionRow { version: v.version, name: v.name, saved_at: v.saved_at.ms(), lines: v.lines }).collect();
@@ -162,7 +163,7 @@ impl Desk {
         match engine::inspect(source, &self.config.graph_vm).await {
             Ok(meta) => {
                 let known = self.toolbox().map(|t| t.definitions()).unwrap_or_default();
-                let unknown = meta.tools.iter().filter(|tool| !known.iter().any(|d| d.name == **tool) && !tool.starts_with("mcp__"));
+                let unknown = meta.tools.iter().flatten().filter(|tool| !known.iter().any(|d| d.name == **tool) && !tool.starts_with("mcp__"));
                 let faults = unknown
                     .map(|tool| SourceFault {
                         line: 1,
@@ -176,7 +177,7 @@ impl Desk {
                     description: Some(meta.description).filter(|d| !d.is_empty()),
                     phases: meta.phases.into_iter().map(|p| p.title).collect(),
                     args_schema: meta.args.map(|a| a.to_string()),
-                    tools: meta.tools,
+                    tools: meta.tools.unwrap_or_default(),
                     models: meta.models,
                     faults,
                 }
@@ -228,13 +229,15 @@ impl Desk {
 
     /// What a Graph may do today, as it is kept with a tick.
     pub(super) fn snapshot(&self, graph: &Graph, around: &Around) -> Result<Snapshot, ErrorView> {
-        let facts = self.store.graph_version(graph.id, graph.version)?.map(|v| v.facts).unwrap_or_default();
+        let source = self.store.graph_version(graph.id, graph.version)?.map(|v| v.source).unwrap_or_default();
+        let meta = Meta::read(&source).unwrap_or_default();
+        let settings = &around.settings;
         Ok(Snapshot {
-            tools: if facts.tools.is_empty() { &around.tools } else { &facts.tools }.iter().cloned().collect(),
-            models: facts.models.into_iter().collect(),
+            tools: meta.tools.unwrap_or_else(|| around.tools.clone()).into_iter().collect(),
+            models: meta.models.into_iter().collect(),
             folders: around.folders.iter().cloned().collect(),
-            token_ceiling: around.settings.token_ceiling,
-            max_concurrency: around.settings.max_concurrency,
+            token_ceiling: meta.limits.token_ceiling.unwrap_or(u64::MAX).min(settings.token_ceiling),
+            max_concurrency: meta.limits.max_concurrency.map_or(settings.max_concurrency, |n| settings.max_concurrency.min(n as u64)),
         })
     }
 
@@ -279,10 +282,11 @@ impl Desk {
         })
     }
 
-    fn powers(&self, graph: &Graph, facts: &VersionFacts, around: &Around) -> Result<Powers, ErrorView> {
+    fn powers(&self, graph: &Graph, around: &Around) -> Result<Powers, ErrorView> {
         let book = self.store.rule_book()?;
         let definitions = self.toolbox()?.definitions();
-        let asked = definitions.iter().filter(|d| facts.tools.is_empty() || facts.tools.contains(&d.name));
+        let may = self.snapshot(graph, around)?;
+        let asked = definitions.iter().filter(|d| may.tools.contains(&d.name));
         let tools = asked.map(|d| {
             let call = ToolCall {
                 tool: d.name.clone(),
@@ -299,9 +303,9 @@ impl Desk {
         Ok(Powers {
             tools: tools.collect(),
             folders: self.folder_views()?,
-            models: facts.models.clone(),
-            token_ceiling: around.settings.token_ceiling,
-            max_concurrency: around.settings.max_concurrency,
+            models: may.models.into_iter().collect(),
+            token_ceiling: may.token_ceiling,
+            max_concurrency: may.max_concurrency,
             agents_max: None,
         })
     }

@@ -18,7 +18,7 @@ use domain::{
     RawJson, Slug,
     wire::{event::FleetWhat, relay::SessionStatus},
 };
-use engine::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, Fleet, FleetHost, OwnerQuestion, Seat, ToolCall};
+use engine::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, Fleet, FleetHost, Meta, OwnerQuestion, Seat, ToolCall};
 
 use super::{
     journal::{Journal, key_of},
@@ -142,7 +142,8 @@ impl FleetHost for Host {
         let broken = |e: StoreError| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}."));
         let graph = self.store.graph_by_slug(slug).map_err(broken)?.filter(|g| g.status == SessionStatus::Ready).ok_or_else(none)?;
         let version = self.store.graph_version(graph.id, graph.version).map_err(broken)?.ok_or_else(none)?;
-        let member = Member { at: GraphAt { session: graph.id, version: graph.version }, tools: Some(version.facts.tools).filter(|t| !t.is_empty()) };
+        let tools = Meta::read(&version.source).ok().and_then(|meta| meta.tools);
+        let member = Member { at: GraphAt { session: graph.id, version: graph.version }, tools };
         lock(&self.members).insert(slug.clone(), member);
         Ok(CalledGraph { slug: slug.clone(), source: version.source })
     }

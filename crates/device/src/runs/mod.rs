@@ -24,7 +24,7 @@ use agent::{
     policy::{GraphAt, RuleBook},
     tools::{ToolDefinition, Toolbox, ToolboxConfig},
 };
-use domain::{ExecutionId, FailReason, GraphSessionId, Outcome, Timestamp, completion::Used};
+use domain::{ExecutionId, FailReason, Outcome, Timestamp, completion::Used};
 use engine::{ChildVm, Fleet, Meta, Script, StopWhy};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -63,8 +63,6 @@ struct Inner {
     live: Mutex<BTreeMap<ExecutionId, Live>>,
     /// The models the owner has set up now.
     models: Mutex<Arc<Models>>,
-    /// `meta` of versions that ran before: a version never changes.
-    metas: Mutex<HashMap<(GraphSessionId, u64), Meta>>,
 }
 
 #[derive(Clone)]
@@ -102,7 +100,7 @@ impl From<ReceiptLine> for LedgerRow {
 
 impl Executor {
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, live: Mutex::default(), models: Mutex::default(), metas: Mutex::default() }))
+        Self(Arc::new(Inner { parts, live: Mutex::default(), models: Mutex::default() }))
     }
 
     /// The owner changed the models: executions that start from now on use these.
@@ -172,7 +170,8 @@ impl Executor {
                 return outcome;
             }
         };
-        let meta = self.meta(request.graph, request.version, &prepared.version.source).await;
+        // A source that cannot be read is told by the run itself, as its error.
+        let meta = Meta::read(&prepared.version.source).unwrap_or_default();
         let (story, writer) =
             Story::begin(request.execution.clone(), Arc::clone(&self.0.parts.clock), self.0.parts.store.clone(), self.0.parts.events.clone(), feed);
         let begun = self.begin(&request, &prepared, &meta, Arc::clone(&story));
@@ -226,16 +225,6 @@ impl Executor {
         Ok(Prepared { name: graph.name, slug: graph.slug, version, project })
     }
 
-    /// Read once per version; a source that cannot be read is told by the run itself, as its error.
-    async fn meta(&self, graph: GraphSessionId, version: u64, source: &str) -> Meta {
-        if let Some(meta) = lock(&self.0.metas).get(&(graph, version)) {
-            return meta.clone();
-        }
-        let Ok(meta) = engine::inspect(source, &self.0.parts.vm).await else { return Meta::default() };
-        lock(&self.0.metas).insert((graph, version), meta.clone());
-        meta
-    }
-
     /// Puts fleet, gate and host together.
     fn begin(&self, request: &RunRequest, prepared: &Prepared, meta: &Meta, story: Arc<Story>) -> Result<(Arc<Fleet>, CancellationToken), String> {
         let parts = &self.0.parts;
@@ -265,10 +254,7 @@ impl Executor {
             stop: gate_stop.clone(),
         }));
         let random = Arc::clone(&parts.random);
-        let me = Member {
-            at: GraphAt { session: request.graph, version: request.version },
-            tools: Some(meta.tools.clone()).filter(|tools| !tools.is_empty()),
-        };
+        let me = Member { at: GraphAt { session: request.graph, version: request.version }, tools: meta.tools.clone() };
         let host = Arc::new(Host {
             story,
             gate,
