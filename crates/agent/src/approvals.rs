@@ -27,6 +27,10 @@ use crate::{
 
 pub type ApprovalId = u64;
 
+/// The name under which a Graph's own question (`ask`) stands among the calls. No tool bears it; the owner chooses an option or types an
+/// answer, no rule decides it.
+pub const ASK: &str = "ask";
+
 /// Who stands behind a call, in the words the owner knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Who {
@@ -63,6 +67,10 @@ pub enum Answer {
     Deny {
         note: Option<String>,
     },
+    /// Of a Graph's own question: the option chosen, counted from 0.
+    Option(usize),
+    /// Of a Graph's own question without options.
+    Text(String),
     /// A rule saved meanwhile decided.
     ByRule {
         allowed: bool,
@@ -81,7 +89,7 @@ pub enum Answer {
 impl Answer {
     pub const fn is_allowed(&self) -> bool {
         match self {
-            Self::Once | Self::Run | Self::Always(_) | Self::ByRule { allowed: true, .. } => true,
+            Self::Once | Self::Run | Self::Always(_) | Self::Option(_) | Self::Text(_) | Self::ByRule { allowed: true, .. } => true,
             Self::Deny { .. } | Self::ByRule { allowed: false, .. } | Self::Unanswered { .. } | Self::NotAsked | Self::Unattended | Self::Gone => {
                 false
             }
@@ -92,6 +100,7 @@ impl Answer {
         match self {
             Self::Once | Self::ByRule { allowed: true, .. } => "once",
             Self::Run => "run",
+            Self::Option(_) | Self::Text(_) => "option",
             Self::Always(_) => "always",
             Self::Deny { .. } | Self::ByRule { allowed: false, .. } | Self::Unattended => "deny",
             Self::Unanswered { .. } | Self::NotAsked => "unanswered",
@@ -100,7 +109,7 @@ impl Answer {
     }
     pub fn by(&self) -> String {
         match self {
-            Self::Once | Self::Run | Self::Always(_) | Self::Deny { .. } => "owner".into(),
+            Self::Once | Self::Run | Self::Always(_) | Self::Option(_) | Self::Text(_) | Self::Deny { .. } => "owner".into(),
             Self::ByRule { because, .. } => because.clone(),
             Self::Unanswered { .. } | Self::NotAsked => "clock".into(),
             Self::Unattended => "no window".into(),
@@ -119,6 +128,9 @@ pub enum OwnersAnswer {
     Deny {
         note: Option<String>,
     },
+    /// To a Graph's own question alone.
+    Option(usize),
+    Text(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -254,6 +266,15 @@ impl Approvals {
         {
             return Err(AnswerError::NotOffered(id));
         }
+        let is_own_question = open.question.call.tool == ASK;
+        let fits = match &answer {
+            OwnersAnswer::Once | OwnersAnswer::Run | OwnersAnswer::Always(_) => !is_own_question,
+            OwnersAnswer::Option(_) | OwnersAnswer::Text(_) => is_own_question,
+            OwnersAnswer::Deny { .. } => true,
+        };
+        if !fits {
+            return Err(AnswerError::NotOffered(id));
+        }
         let execution = open.question.execution.clone();
         let rule_for_run = policy::exact_rule_for(&open.question.call, policy::Scope::Everywhere);
         let answer = match answer {
@@ -264,6 +285,8 @@ impl Approvals {
             }
             OwnersAnswer::Always(rule) => Answer::Always(rule),
             OwnersAnswer::Deny { note } => Answer::Deny { note: note.filter(|n| !n.trim().is_empty()) },
+            OwnersAnswer::Option(at) => Answer::Option(at),
+            OwnersAnswer::Text(text) => Answer::Text(text),
         };
         close(&mut state, id, answer);
         let like_it = allowed_meanwhile(&state, &execution);
@@ -278,7 +301,8 @@ impl Approvals {
     /// Asks the rules anew for every open question, after one was saved or removed. What they now allow or deny ends; the rest waits on.
     pub fn redecide(&self, decide: impl Fn(&ToolCall) -> Ruled) -> usize {
         let mut state = self.lock();
-        let ruled: Vec<_> = state.open.iter().map(|(id, open)| (*id, decide(&open.question.call))).collect();
+        let ruled: Vec<_> =
+            state.open.iter().filter(|(_, open)| open.question.call.tool != ASK).map(|(id, open)| (*id, decide(&open.question.call))).collect();
         let mut ended = 0;
         for (id, ruled) in ruled {
             let allowed = match ruled.ruling {
@@ -356,7 +380,7 @@ fn waiting(id: ApprovalId, open: &Open, now: Instant) -> Waiting {
         effect: effect.made_visible(),
         because: visible(because),
         seconds_left: open.deadline.saturating_duration_since(now).as_secs_f64().ceil() as u64,
-        rules: policy::exact_rules_for(call),
+        rules: if call.tool == ASK { Vec::new() } else { policy::exact_rules_for(call) },
         call: call.clone(),
     }
 }

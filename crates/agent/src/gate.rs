@@ -154,6 +154,11 @@ impl Gate {
         Self { config, calls: AtomicU64::new(0) }
     }
 
+    /// Number of the next call in the execution's story, counted from 1; a Graph's own question takes one too.
+    pub fn next_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     pub fn toolbox(&self) -> &Toolbox {
         &self.config.toolbox
     }
@@ -167,7 +172,7 @@ impl Gate {
     /// One tool call, from its input to its output or refusal.
     pub async fn call(&self, caller: &Caller, tool: &str, input: &RawJson, seat: &dyn Seat) -> Result<ToolOutput, Refusal> {
         let started = Instant::now();
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.next_call();
         let result = self.decide_and_act(number, caller, tool, input, seat).await;
         let (ok, json) = match &result {
             Ok(output) => (output.ok, output.json.as_str().to_owned()),
@@ -322,7 +327,7 @@ impl Gate {
 
 fn refusal(answer: Answer, tool: &str) -> Result<(), Refusal> {
     match answer {
-        Answer::Once | Answer::Run | Answer::Always(_) | Answer::ByRule { allowed: true, .. } => Ok(()),
+        Answer::Once | Answer::Run | Answer::Always(_) | Answer::Option(_) | Answer::Text(_) | Answer::ByRule { allowed: true, .. } => Ok(()),
         Answer::Deny { note } => Err(Refusal::ByOwner(note)),
         Answer::ByRule { allowed: false, because } => Err(Refusal::ByRule(because)),
         Answer::Unanswered { after } => Err(Refusal::Unanswered(after.as_secs())),
