@@ -3,10 +3,15 @@
 //! Only `graph-deskd` and the shell call this; everything else is handed its parts.
 use std::{
     path::{Path, PathBuf},
+    process::ExitCode,
     sync::Arc,
 };
 
-use agent::approvals::Attendance;
+use agent::{
+    approvals::Attendance,
+    sandbox,
+    tools::{Commands, Fetch, SystemResolver},
+};
 use engine::ChildVm;
 
 use crate::{
@@ -47,6 +52,12 @@ pub fn profile_folder(given: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
     Ok(std::path::absolute(&folder).unwrap_or(folder))
 }
 
+/// The first thing a binary's `main` does: started as the sandbox's helper it becomes that command and never is a desktop.
+pub fn sandbox_helper() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    (args.next()?.to_str() == Some(sandbox::HELPER_FLAG)).then(|| sandbox::helper_main(args))
+}
+
 /// The real parts, for this profile. Makes the folder, readable by its owner alone.
 pub fn desk_config(profile: &Path, attendance: Attendance) -> Result<DeskConfig, ConfigError> {
     make_private(profile).map_err(|why| ConfigError::Folder { path: profile.to_owned(), why })?;
@@ -66,6 +77,8 @@ pub fn desk_config(profile: &Path, attendance: Attendance) -> Result<DeskConfig,
         attendance,
         device_name: computer_name(),
         excluded: Vec::new(),
+        commands: Some(Commands { helper: std::env::current_exe().map_err(ConfigError::NoExe)? }),
+        fetch: Some(Fetch::new(Arc::new(SystemResolver))),
         builtin: None,
     })
 }

@@ -522,7 +522,7 @@ pub struct ApprovalQuestion {
     pub seconds_total: u64,
     /// Other questions behind this one.
     pub waiting_behind: u64,
-    /// A question of the script (`ask`) with fixed answers, instead of a tool.
+    /// A question of the script (`ask`) instead of a tool: its answers to choose from; empty for a typed answer.
     pub options: Option<Vec<String>>,
 }
 
@@ -552,6 +552,10 @@ pub enum ApprovalAnswer {
     /// Answer of an `ask` question.
     Option {
         index: u64,
+    },
+    /// Answer of an `ask` question without options.
+    Text {
+        text: String,
     },
 }
 

@@ -171,7 +171,7 @@ rule_is_everywhere: boolean, asked_at: number, seconds_left: number, seconds_tot
  */
 waiting_behind: number, 
 /**
- * A question of the script (`ask`) with fixed answers, instead of a tool.
+ * A question of the script (`ask`) instead of a tool: its answers to choose from; empty for a typed answer.
  */
 options: Array<string> | null, };
 export type Effect = { real_path: string | null, folder: string | null, 
@@ -183,7 +183,7 @@ diff: string | null, command_line: string | null, host: string | null,
  * Present for commands: true when sandboxed.
  */
 sandboxed: boolean | null, };
-export type ApprovalAnswer = { "answer": "once" } | { "answer": "this_run" } | { "answer": "always" } | { "answer": "deny", note: string | null, } | { "answer": "option", index: number, };
+export type ApprovalAnswer = { "answer": "once" } | { "answer": "this_run" } | { "answer": "always" } | { "answer": "deny", note: string | null, } | { "answer": "option", index: number, } | { "answer": "text", text: string, };
 export type ToolSetting = { tool: string, title: string, description: string, 
 /**
  * Where it comes from: `built in`, or the MCP server's name.

@@ -177,6 +177,9 @@ impl Question {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = real::sandbox_helper() {
+        return code;
+    }
     let cli = Cli::parse();
     let level = if matches!(cli.command, Command::Serve) { "info" } else { "error" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("GRAPH_DESK_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));

@@ -2,7 +2,7 @@
 use std::{path::Path, sync::Arc};
 
 use agent::{
-    approvals::{AnswerError, OwnersAnswer, Waiting},
+    approvals::{ASK, AnswerError, OwnersAnswer, Waiting},
     policy::{self, GraphAt, Pattern, Rule, Scope, ToolClass},
     tools::ToolDefinition,
 };
@@ -70,7 +70,19 @@ impl Desk {
                 let rule = waiting.rules.into_iter().next().ok_or_else(|| answer_error(AnswerError::NotOffered(approval)))?;
                 OwnersAnswer::Always(Box::new(rule))
             }
-            ApprovalAnswer::Option { .. } => return Err(super::errors::not_yet("Answering a question of a script")),
+            ApprovalAnswer::Option { index } => {
+                let known = options_of(&waiting).is_some_and(|options| (index as usize) < options.len());
+                if !known {
+                    return Err(bad_argument(Some("index"), "The question has no such answer."));
+                }
+                OwnersAnswer::Option(index as usize)
+            }
+            ApprovalAnswer::Text { text } => {
+                if options_of(&waiting).is_none_or(|options| !options.is_empty()) {
+                    return Err(bad_argument(Some("text"), "This question is answered by choosing, not by typing."));
+                }
+                OwnersAnswer::Text(text)
+            }
         };
         let saved = if let OwnersAnswer::Always(rule) = &answer { Some(self.store.add_rule(rule, self.config.clock.now())?) } else { None };
         if let Err(e) = self.approvals.answer(approval, answer) {
@@ -209,6 +221,7 @@ impl Desk {
 
 fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> ApprovalQuestion {
     let total = total.max(w.seconds_left);
+    let options = options_of(&w);
     let rule = w.rules.first();
     ApprovalQuestion {
         approval: w.id,
@@ -218,7 +231,7 @@ fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> Approva
         phase: w.who.phase,
         project: w.who.project,
         connected_agent: w.who.connected_agent,
-        title: title_of(&w.tool),
+        title: if options.is_some() { w.effect.sentence.clone() } else { title_of(&w.tool) },
         tool: w.tool,
         arguments: w.input_shown,
         exact_rule: rule.map(Rule::sentence),
@@ -236,8 +249,15 @@ fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> Approva
         seconds_left: w.seconds_left,
         seconds_total: total,
         waiting_behind,
-        options: None,
+        options,
     }
+}
+
+/// The answers of a Graph's own question; `None` for a tool's.
+fn options_of(w: &Waiting) -> Option<Vec<String>> {
+    let input = (w.tool == ASK).then(|| w.input.to_value())?;
+    let options = input.get("options")?.as_array()?;
+    Some(options.iter().filter_map(|o| o.as_str().map(str::to_owned)).collect())
 }
 
 fn log_row(record: RulingRecord) -> RulingLogRow {

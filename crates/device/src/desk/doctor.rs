@@ -66,7 +66,7 @@ impl Desk {
         };
         let started = Instant::now();
         let first = match client.projects().await {
-            Ok(list) => hop("Graph Queue", true, Some(started), format!("{} answers and knows {} projects.", pairing.address, list.projects.len())),
+            Ok(list) => hop("Graph Queue", true, Some(started), format!("{} answers and knows {}.", pairing.address, projects(list.projects.len()))),
             Err(e) => hop("Graph Queue", false, Some(started), super::connections::ask_error(e).message),
         };
         let settings = self.store.settings().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Desk {
             (false, 0) => hop("Relay", false, None, "No project is switched on, so no command is taken. Switch one on in Sharing.".into()),
             (false, n) => {
                 let how = if settings.pickup_instant { "at once" } else { "every 20 s" };
-                hop("Relay", true, None, format!("Takes commands of {n} projects, {how}."))
+                hop("Relay", true, None, format!("Takes commands of {}, {how}.", projects(n)))
             }
         };
         vec![first, second]
@@ -91,6 +91,10 @@ impl Desk {
             Err(e) => hop("Models", true, None, format!("{e} Graphs without agents run.")),
         }
     }
+}
+
+fn projects(n: usize) -> String {
+    if n == 1 { "1 project".into() } else { format!("{n} projects") }
 }
 
 fn hop(name: &str, ok: bool, since: Option<Instant>, text: String) -> DoctorHop {

@@ -33,7 +33,11 @@ pub(super) struct Around {
 
 impl Desk {
     pub async fn templates_list(&self) -> Result<Vec<TemplateRow>, ErrorView> {
-        Ok(Vec::new())
+        let row = |(id, source): &(&str, &str)| {
+            let meta = Meta::read(source).unwrap_or_default();
+            TemplateRow { id: (*id).into(), name: meta.name, description: meta.description, source: (*source).into() }
+        };
+        Ok(engine::TEMPLATES.iter().map(row).collect())
     }
 
     pub async fn graphs_list(&self) -> Result<Vec<GraphRow>, ErrorView> {
@@ -163,7 +167,7 @@ impl Desk {
         match engine::inspect(source, &self.config.graph_vm).await {
             Ok(meta) => {
                 let known = self.toolbox().map(|t| t.definitions()).unwrap_or_default();
-                let unknown = meta.tools.iter().flatten().filter(|tool| !known.iter().any(|d| d.name == **tool) && !tool.starts_with("mcp__"));
+                let unknown = meta.tools.iter().filter(|tool| !known.iter().any(|d| d.name == **tool) && !tool.starts_with("mcp__"));
                 let faults = unknown
                     .map(|tool| SourceFault {
                         line: 1,
@@ -177,7 +181,7 @@ impl Desk {
                     description: Some(meta.description).filter(|d| !d.is_empty()),
                     phases: meta.phases.into_iter().map(|p| p.title).collect(),
                     args_schema: meta.args.map(|a| a.to_string()),
-                    tools: meta.tools.unwrap_or_default(),
+                    tools: meta.tools,
                     models: meta.models,
                     faults,
                 }
@@ -233,7 +237,7 @@ impl Desk {
         let meta = Meta::read(&source).unwrap_or_default();
         let settings = &around.settings;
         Ok(Snapshot {
-            tools: meta.tools.unwrap_or_else(|| around.tools.clone()).into_iter().collect(),
+            tools: if meta.tools.is_empty() { around.tools.clone() } else { meta.tools }.into_iter().collect(),
             models: meta.models.into_iter().collect(),
             folders: around.folders.iter().cloned().collect(),
             token_ceiling: meta.limits.token_ceiling.unwrap_or(u64::MAX).min(settings.token_ceiling),

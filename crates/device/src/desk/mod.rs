@@ -24,7 +24,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent::approvals::{Approvals, Attendance};
+use agent::{
+    approvals::{Approvals, Attendance},
+    tools::{Commands, Fetch},
+};
 use engine::ChildVm;
 use tokio::{sync::broadcast, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +61,10 @@ pub struct DeskConfig {
     pub device_name: String,
     /// Folders no tool may see besides the profile and the logs.
     pub excluded: Vec<PathBuf>,
+    /// How `run_command` runs; without it there is no such tool.
+    pub commands: Option<Commands>,
+    /// How `http_fetch` finds hosts; without it there is no such tool.
+    pub fetch: Option<Fetch>,
     /// Whether the shell can start a queue inside the app.
     pub builtin: Option<Arc<dyn BuiltinQueue>>,
 }
@@ -112,6 +119,8 @@ impl Desk {
             approvals: approvals.clone(),
             events: events.clone(),
             excluded,
+            commands: config.commands.clone(),
+            fetch: config.fetch.clone(),
         });
         let relay = Relay::new(
             store.clone(),
@@ -162,15 +171,12 @@ impl Desk {
     pub async fn shutdown(&self, reason: &str) {
         tracing::info!("Graph Desk ends: {reason}");
         self.closing.cancel();
-        self.executor.stop_all();
         let driver = lock(&self.driver).take();
         let all_ended = async {
+            self.executor.quit().await;
             // The relay stores and, if it can, delivers the ending of the command in hand.
             if let Some(driver) = driver {
                 let _ = driver.await;
-            }
-            while !self.executor.running().is_empty() {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
         if tokio::time::timeout(std::time::Duration::from_secs(8), all_ended).await.is_err() {

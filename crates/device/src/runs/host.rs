@@ -10,12 +10,14 @@ use std::{
 
 use agent::{
     AgentContext, AgentErrorCode, AgentSpec,
+    approvals::{ASK, Answer, Approvals, Question, Who},
     gate::{Caller, Gate, Refusal},
     model::Models,
-    policy::GraphAt,
+    policy::{GraphAt, Place, Target, ToolClass},
+    tools::Effect,
 };
 use domain::{
-    RawJson, Slug,
+    ExecutionId, RawJson, Slug,
     wire::{event::FleetWhat, relay::SessionStatus},
 };
 use engine::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, Fleet, FleetHost, Meta, OwnerQuestion, Seat, ToolCall};
@@ -41,6 +43,10 @@ pub struct Host {
     pub record: Arc<dyn agent::gate::Record>,
     pub models: Arc<Models>,
     pub store: Store,
+    pub execution: ExecutionId,
+    pub approvals: Approvals,
+    /// Names for the owner's questions.
+    pub who: Who,
     pub journal: Journal,
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// The running Graph and those it has called, by slug.
@@ -117,6 +123,57 @@ impl Host {
     }
 }
 
+impl Host {
+    /// The script's own question: in the same queue as the tools' questions, answered by the owner's hand or by its default.
+    async fn ask_owner(&self, asked: OwnerQuestion) -> Result<RawJson, CallError> {
+        let caller = self.caller(&asked.graphs, None, None, asked.line);
+        let number = self.gate.next_call();
+        let call = agent::policy::ToolCall {
+            tool: ASK.into(),
+            class: ToolClass::Mcp,
+            target: Target::Nothing,
+            input: RawJson::of(&serde_json::json!({ "question": asked.question, "options": asked.options })),
+            fingerprint: None,
+            place: Place { project: None, graphs: caller.graphs },
+            offered: true,
+        };
+        let who = Who { phase: caller.phase, ..self.who.clone() };
+        let effect = Effect { sentence: asked.question.clone(), ..Effect::default() };
+        let timeout = Duration::from_millis(asked.timeout_ms);
+        let question = Question { execution: self.execution.clone(), number, who, call, effect, because: "the Graph asks you".into(), timeout };
+        let (approval, answer, waited) = match self.approvals.put(question) {
+            Err(answer) => (0, answer, Duration::ZERO),
+            Ok(standing) => {
+                let (approval, seconds_left) = (standing.id, standing.seconds_left());
+                self.story.tell(FleetWhat::ApprovalAsked { call: number, approval, seconds_left });
+                let (answer, waited) = standing.answer().await;
+                (approval, answer, waited)
+            }
+        };
+        let (word, by, waited_ms) = (answer.word().to_owned(), answer.by(), waited.as_millis() as u64);
+        self.story.tell(FleetWhat::ApprovalAnswered { call: number, approval, answer: word, by, waited_ms });
+        let json = |text: &str| RawJson::of(&text.into());
+        let unanswered = |why: &str| {
+            let text = format!("{why} It is not a refusal by the owner. Give the question a default, and it goes on with that.");
+            asked.default.clone().ok_or_else(|| CallError::new(CallCode::Unanswered, text))
+        };
+        match answer {
+            Answer::Option(at) => asked.options.get(at).map(|o| json(o)).ok_or_else(|| CallError::new(CallCode::Invalid, "There is no such option.")),
+            Answer::Text(text) => Ok(json(&text)),
+            Answer::Deny { note } => {
+                let note = note.map(|n| format!(": {n}")).unwrap_or_else(|| ".".into());
+                Err(CallError::new(CallCode::Denied, format!("The owner would not answer{note}")))
+            }
+            Answer::Unanswered { after } => unanswered(&format!("Nobody answered within {} seconds.", after.as_secs())),
+            Answer::NotAsked => unanswered("Nobody answered the earlier questions of this run, so no more are asked."),
+            Answer::Unattended => unanswered("Nobody can be asked here."),
+            Answer::Gone | Answer::Once | Answer::Run | Answer::Always(_) | Answer::ByRule { .. } => {
+                Err(CallError::new(CallCode::Cancelled, "The run was stopped."))
+            }
+        }
+    }
+}
+
 impl FleetHost for Host {
     fn event(&self, what: FleetWhat) {
         self.story.tell(what);
@@ -131,9 +188,7 @@ impl FleetHost for Host {
     }
 
     fn ask<'a>(&'a self, _fleet: &'a Fleet, question: OwnerQuestion) -> BoxFuture<'a, Result<RawJson, CallError>> {
-        Box::pin(async move {
-            question.default.ok_or_else(|| CallError::new(CallCode::Unanswered, "Nobody can be asked here, and the question has no default."))
-        })
+        Box::pin(self.ask_owner(question))
     }
 
     fn graph(&self, slug: &Slug) -> Result<CalledGraph, CallError> {
@@ -142,7 +197,7 @@ impl FleetHost for Host {
         let broken = |e: StoreError| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}."));
         let graph = self.store.graph_by_slug(slug).map_err(broken)?.filter(|g| g.status == SessionStatus::Ready).ok_or_else(none)?;
         let version = self.store.graph_version(graph.id, graph.version).map_err(broken)?.ok_or_else(none)?;
-        let tools = Meta::read(&version.source).ok().and_then(|meta| meta.tools);
+        let tools = Meta::read(&version.source).ok().and_then(|meta| super::limited(meta.tools));
         let member = Member { at: GraphAt { session: graph.id, version: graph.version }, tools };
         lock(&self.members).insert(slug.clone(), member);
         Ok(CalledGraph { slug: slug.clone(), source: version.source })

@@ -13,7 +13,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     convert::Infallible,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,12 +25,12 @@ use agent::{
     gate::{Gate, GateConfig, Rules},
     model::Models,
     policy::{GraphAt, RuleBook},
-    tools::{ToolDefinition, Toolbox, ToolboxConfig},
+    tools::{Commands, Fetch, ToolDefinition, Toolbox, ToolboxConfig},
 };
 use domain::{ExecutionId, FailReason, Outcome, Timestamp, completion::Used};
 use engine::{ChildVm, Fleet, Meta, Script, StopWhy};
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -52,6 +55,8 @@ pub struct Parts {
     pub events: broadcast::Sender<DeskEvent>,
     /// The app's own folders.
     pub excluded: Vec<PathBuf>,
+    pub commands: Option<Commands>,
+    pub fetch: Option<Fetch>,
 }
 
 /// Runs Graphs. Cheap to clone.
@@ -61,6 +66,10 @@ pub struct Executor(Arc<Inner>);
 struct Inner {
     parts: Parts,
     live: Mutex<BTreeMap<ExecutionId, Live>>,
+    /// Executions that were asked for and have not ended, whether they are in `live` yet or not.
+    open: watch::Sender<usize>,
+    /// The owner quits: whatever still begins is stopped at once.
+    quitting: AtomicBool,
     /// The models the owner has set up now.
     models: Mutex<Arc<Models>>,
 }
@@ -100,7 +109,13 @@ impl From<ReceiptLine> for LedgerRow {
 
 impl Executor {
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, live: Mutex::default(), models: Mutex::default() }))
+        Self(Arc::new(Inner {
+            parts,
+            live: Mutex::default(),
+            open: watch::Sender::new(0),
+            quitting: AtomicBool::new(false),
+            models: Mutex::default(),
+        }))
     }
 
     /// The owner changed the models: executions that start from now on use these.
@@ -123,7 +138,13 @@ impl Executor {
 
     /// The tools of an execution that starts now.
     pub fn toolbox(&self) -> Result<Toolbox, StoreError> {
-        let config = ToolboxConfig { folders: self.0.parts.store.folders()?, excluded: self.0.parts.excluded.clone() };
+        let parts = &self.0.parts;
+        let config = ToolboxConfig {
+            folders: parts.store.folders()?,
+            excluded: parts.excluded.clone(),
+            commands: parts.commands.clone(),
+            fetch: parts.fetch.clone(),
+        };
         Ok(Toolbox::open(config).0)
     }
 
@@ -153,8 +174,15 @@ impl Executor {
         found.is_some()
     }
 
-    /// The owner quits: everything ends as failed (`owner_quit`), which the executions' own tasks store.
-    pub fn stop_all(&self) {
+    /// The owner quits: everything ends as failed (`owner_quit`), which the executions' own tasks store. Resolves when all have.
+    pub async fn quit(&self) {
+        self.0.quitting.store(true, Ordering::SeqCst);
+        let mut open = self.0.open.subscribe();
+        self.stop_all();
+        let _ = open.wait_for(|n| *n == 0).await; // the sender lives in self
+    }
+
+    fn stop_all(&self) {
         let running: Vec<ExecutionId> = lock(&self.0.live).keys().cloned().collect();
         for execution in running {
             self.stop(&execution, StopWhy::Quit);
@@ -241,6 +269,7 @@ impl Executor {
             Origin::Owner => (None, None),
             Origin::Command(facts) => (Some(facts.project), facts.agent.clone()),
         };
+        let who = Who { graph: prepared.name.clone(), agent: None, phase: None, project: prepared.project.clone(), connected_agent: agent };
         let gate_stop = CancellationToken::new();
         let gate = Arc::new(Gate::new(GateConfig {
             execution: request.execution.clone(),
@@ -249,18 +278,21 @@ impl Executor {
             approvals: parts.approvals.clone(),
             record: recorder.clone(),
             project,
-            who: Who { graph: prepared.name.clone(), agent: None, phase: None, project: prepared.project.clone(), connected_agent: agent },
+            who: who.clone(),
             approval_timeout: Some(Duration::from_secs(owner.approval_timeout_s)),
             stop: gate_stop.clone(),
         }));
         let random = Arc::clone(&parts.random);
-        let me = Member { at: GraphAt { session: request.graph, version: request.version }, tools: meta.tools.clone() };
+        let me = Member { at: GraphAt { session: request.graph, version: request.version }, tools: limited(meta.tools.clone()) };
         let host = Arc::new(Host {
             story,
             gate,
             record: recorder.clone(),
             models: self.models(),
             store: parts.store.clone(),
+            execution: request.execution.clone(),
+            approvals: parts.approvals.clone(),
+            who,
             journal: self.journal(request).map_err(broken)?,
             jitter: Arc::new(move || random.below(1 << 53) as f64 / (1u64 << 53) as f64),
             members: Mutex::new(HashMap::from([(prepared.slug.clone(), me)])),
@@ -300,7 +332,14 @@ impl Executor {
 
 impl RunGraphs for Executor {
     fn run_graph_now(&self, request: RunRequest, feed: RunFeed) -> BoxFuture<'static, Outcome> {
-        Box::pin(self.clone().run(request, feed))
+        // Counted from here on: a task that was not polled yet must be waited for, too.
+        let open = Open::new(self);
+        let this = self.clone();
+        Box::pin(async move {
+            let outcome = this.run(request, feed).await;
+            drop(open);
+            outcome
+        })
     }
 
     fn fleet_cancel_run(&self, run_id: &ExecutionId) {
@@ -323,6 +362,19 @@ impl Rules for StoredRules {
     }
 }
 
+struct Open(Executor);
+impl Open {
+    fn new(executor: &Executor) -> Self {
+        executor.0.open.send_modify(|n| *n += 1);
+        Self(executor.clone())
+    }
+}
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.open.send_modify(|n| *n -= 1);
+    }
+}
+
 /// In the list of what runs for as long as this lives; a dropped execution is stopped and its questions are withdrawn.
 struct Registered {
     executor: Executor,
@@ -335,6 +387,9 @@ impl Registered {
         let (fleet, story) = (Arc::clone(&live.fleet), Arc::clone(&live.story));
         lock(&executor.0.live).insert(execution.clone(), live);
         executor.0.parts.store.tell(Topic::Status);
+        if executor.0.quitting.load(Ordering::SeqCst) {
+            fleet.stop(StopWhy::Quit);
+        }
         Self { executor: executor.clone(), execution, fleet, story }
     }
 }
@@ -359,6 +414,11 @@ fn end_facts(fleet: &Fleet, counts: &Counts) -> EndFacts {
         agents_failed: counts.agents_failed,
         ledger: if lines.is_empty() { String::new() } else { serde_json::to_string(&lines).unwrap_or_default() },
     }
+}
+
+/// A Graph that names no tools does not limit itself: the rules alone do.
+fn limited(tools: Vec<String>) -> Option<Vec<String>> {
+    Some(tools).filter(|tools| !tools.is_empty())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

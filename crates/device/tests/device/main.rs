@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 mod consent;
 mod delivery;
+mod desk;
 mod doorbell;
 mod faults;
 mod lost_answers;

@@ -1,0 +1,281 @@
+//! The facade with the real engine: each test is one desktop on a temporary profile, its scripts in the real `graph-vm`.
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use agent::approvals::Attendance;
+use bytes::Bytes;
+use device::{
+    desk::{ControlError, Desk, DeskConfig, ask_running},
+    net::{OsRandom, SystemClock},
+    ports::{BoxFuture, HttpSend, TransportError},
+    secrets::{MemorySecrets, SecretStore},
+    view::{DeskEvent, ExecutionState, FolderAccess, GraphStatus, Ruling},
+};
+use domain::wire::event::FleetWhat;
+use engine::ChildVm;
+use serde_json::{Value, json};
+
+/// No network: what needs the queue says that it is not there.
+struct Nowhere;
+impl HttpSend for Nowhere {
+    fn send(&self, _: http::Request<Bytes>, _: Duration) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
+        Box::pin(async { Err(TransportError::Unreachable("nowhere cannot be reached".into())) })
+    }
+}
+
+struct World {
+    desk: Arc<Desk>,
+    /// Where tools may write.
+    files: tempfile::TempDir,
+    _profile: tempfile::TempDir,
+}
+
+/// Beside the test's own program; `cargo build -p engine --bin graph-vm` makes it.
+fn graph_vm() -> ChildVm {
+    let deps = std::env::current_exe().unwrap();
+    let program: PathBuf = deps.parent().unwrap().parent().unwrap().join("graph-vm");
+    assert!(program.exists(), "{} is missing: cargo build -p engine --bin graph-vm", program.display());
+    ChildVm::new(program)
+}
+
+async fn world(attendance: Attendance) -> World {
+    let (profile, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let draw: device::secrets::Draw = Arc::new(|out: &mut [u8]| out.fill(7));
+    let desk = Desk::open(DeskConfig {
+        profile: profile.path().to_owned(),
+        logs_folder: profile.path().join("logs"),
+        secrets: SecretStore::fixed(profile.path(), Arc::new(MemorySecrets::default()), draw),
+        clock: Arc::new(SystemClock),
+        random: Arc::new(OsRandom),
+        http: Arc::new(Nowhere),
+        graph_vm: graph_vm(),
+        attendance,
+        device_name: "test".into(),
+        excluded: Vec::new(),
+        commands: None,
+        fetch: None,
+        builtin: None,
+    })
+    .unwrap();
+    desk.start().await.unwrap();
+    desk.folder_add(files.path().display().to_string(), FolderAccess::Write).await.unwrap();
+    World { desk, files, _profile: profile }
+}
+
+impl World {
+    async fn ready(&self, slug: &str, source: &str) -> String {
+        let args = json!({ "file_name": "x.graph.js", "source": source, "ready": true, "slug": slug });
+        self.desk.verb("cli_import", args).await.unwrap()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Runs to the end.
+    async fn run(&self, slug: &str, args: Value) -> Value {
+        self.desk.verb("cli_run", json!({ "slug": slug, "args": args.to_string() })).await.unwrap()
+    }
+
+    /// The first question that is open, awaited.
+    async fn question(&self) -> device::view::ApprovalQuestion {
+        let mut changes = self.desk.approvals().watch();
+        loop {
+            if let Some(question) = self.desk.questions().into_iter().next() {
+                return question;
+            }
+            changes.changed().await.unwrap();
+        }
+    }
+}
+
+const ECHO: &str =
+    "export const meta = { name: 'Echo', description: 'Says what it was told' };\nphase('Echo');\nlog('hello');\nreturn { got: args };\n";
+const WRITES: &str = "export const meta = { name: 'Writes', description: 'Writes a file', tools: ['write_file'] };\n\
+    return await tool('write_file', { path: args.path, content: 'hello' });\n";
+
+#[tokio::test]
+async fn a_run_keeps_its_story_its_result_and_its_place_in_the_history() {
+    let w = world(Attendance::None).await;
+    let id = w.ready("echo", ECHO).await;
+    let mut events = w.desk.events();
+    let ran = w.run("echo", json!({ "z": 1, "a": [true, null] })).await;
+    assert_eq!((&ran["state"], &ran["result"]), (&json!("completed"), &json!({ "got": { "z": 1, "a": [true, null] } })), "{ran}");
+    let detail = w.desk.execution_open(ran["execution_id"].as_str().unwrap().into()).await.unwrap();
+    assert_eq!(detail.result.as_deref(), Some(r#"{"got":{"z":1,"a":[true,null]}}"#));
+    let seqs: Vec<u64> = detail.events.iter().map(|e| e.seq).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert!(matches!(detail.events.first().unwrap().what, FleetWhat::FleetStarted { .. }));
+    assert!(matches!(detail.events.last().unwrap().what, FleetWhat::FleetFinished { .. }));
+    assert!(detail.events.iter().any(|e| matches!(&e.what, FleetWhat::Log { text } if text == "hello")));
+    // The window heard the same story while it happened.
+    let mut heard = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if let DeskEvent::Fleet { events, .. } = event {
+            heard.extend(events.into_iter().map(|e| e.seq));
+        }
+    }
+    assert_eq!(heard, seqs);
+    let page = w.desk.executions_list(Default::default()).await.unwrap();
+    assert_eq!((page.total, page.rows[0].slug.as_str(), page.rows[0].graph_id.as_str()), (1, "echo", id.as_str()));
+    assert_eq!(w.desk.graphs_list().await.unwrap()[0].last_execution.as_ref().unwrap().state, ExecutionState::Completed);
+    assert!(w.desk.executor().running().is_empty());
+}
+
+#[tokio::test]
+async fn without_a_window_an_ask_is_denied_at_once_logged_and_told_in_words() {
+    let w = world(Attendance::None).await;
+    w.ready("writes", WRITES).await;
+    let file = w.files.path().join("never.txt");
+    let ran = w.run("writes", json!({ "path": file })).await;
+    assert_eq!((&ran["state"], &ran["reason"]), (&json!("failed"), &json!("script_error")), "{ran}");
+    let error = ran["error"].as_str().unwrap();
+    assert!(error.contains("write_file") && error.contains("graph-deskd allow"), "{error}");
+    assert!(!file.exists());
+    let log = w.desk.approvals_get().await.unwrap().log;
+    assert_eq!(log.iter().map(|l| l.ruling).collect::<Vec<_>>(), [Ruling::Deny, Ruling::Ask]);
+}
+
+#[tokio::test]
+async fn a_rule_for_a_folder_lets_the_tool_act_there() {
+    let w = world(Attendance::None).await;
+    w.ready("writes", WRITES).await;
+    let allow = json!({ "tool": "write_file", "ruling": "allow", "pattern": w.files.path(), "graph": null, "project": null });
+    let saved = w.desk.verb("cli_allow", allow).await.unwrap();
+    assert!(saved["rule"].as_str().unwrap().starts_with("allow write_file"), "{saved}");
+    let file = w.files.path().join("out.txt");
+    let ran = w.run("writes", json!({ "path": file })).await;
+    assert_eq!(ran["state"], "completed", "{ran}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "hello");
+    assert_eq!(w.desk.approvals_get().await.unwrap().rules[0].uses, 1);
+}
+
+#[tokio::test]
+async fn always_saves_the_exact_rule_and_the_next_run_does_not_ask() {
+    let w = world(Attendance::Window).await;
+    let id = w.ready("writes", WRITES).await;
+    let args = json!({ "path": w.files.path().join("a.txt") }).to_string();
+    let execution = w.desk.run_graph_now(id.clone(), args).await.unwrap();
+    let question = w.question().await;
+    assert_eq!((question.tool.as_str(), question.graph.as_str(), question.execution_id.as_str()), ("write_file", "Writes", execution.as_str()));
+    assert!(question.exact_rule.as_deref().unwrap().contains("version 1 of this Graph"), "{question:?}");
+    w.desk.call("approval_answer", json!({ "approval": question.approval, "answer": { "answer": "always" } })).await.unwrap();
+    let ran = w.run("writes", json!({ "path": w.files.path().join("b.txt") })).await;
+    assert_eq!(ran["state"], "completed", "{ran}");
+    assert_eq!(w.desk.approvals_get().await.unwrap().rules.len(), 1);
+}
+
+#[tokio::test]
+async fn the_popup_takes_no_answer_in_its_first_half_second_and_answers_its_own_question_only() {
+    let w = world(Attendance::Window).await;
+    let id = w.ready("writes", WRITES).await;
+    w.desk.run_graph_now(id, json!({ "path": w.files.path().join("a.txt") }).to_string()).await.unwrap();
+    let question = w.question().await;
+    let shown = w.desk.popup_call(question.approval, "popup_question", Value::Null).await.unwrap();
+    assert_eq!(shown["approval"], question.approval);
+    let once = json!({ "answer": { "answer": "once" } });
+    assert_eq!(w.desk.popup_call(question.approval, "popup_answer", once.clone()).await.unwrap_err().code, "approval_locked");
+    assert_eq!(w.desk.popup_call(question.approval + 1, "popup_answer", once).await.unwrap_err().code, "approval_closed");
+    assert_eq!(w.desk.popup_call(question.approval, "approvals_get", Value::Null).await.unwrap_err().code, "unknown_command");
+}
+
+#[tokio::test]
+async fn the_owner_stops_a_run_and_its_question_goes_with_it() {
+    let w = world(Attendance::Window).await;
+    let id = w.ready("writes", WRITES).await;
+    let execution = w.desk.run_graph_now(id, json!({ "path": w.files.path().join("a.txt") }).to_string()).await.unwrap();
+    w.question().await;
+    w.desk.fleet_cancel_run(execution.clone()).await.unwrap();
+    ended(&w, &execution).await;
+    let detail = w.desk.execution_open(execution.clone()).await.unwrap();
+    assert_eq!((detail.row.state, detail.row.reason.as_deref()), (ExecutionState::Cancelled, Some("owner_stopped")));
+    assert!(w.desk.questions().is_empty());
+    assert_eq!(w.desk.fleet_cancel_run(execution).await.unwrap_err().code, "execution_ended");
+}
+
+#[tokio::test]
+async fn quitting_ends_what_runs_as_owner_quit() {
+    let w = world(Attendance::None).await;
+    let id = w.ready("slow", "export const meta = { name: 'Slow', description: 'Sleeps' };\nawait sleep(600);\n").await;
+    let execution = w.desk.run_graph_now(id, "{}".into()).await.unwrap();
+    w.desk.shutdown("test").await;
+    let detail = w.desk.execution_open(execution).await.unwrap();
+    assert_eq!((detail.row.state, detail.row.reason.as_deref()), (ExecutionState::Failed, Some("owner_quit")));
+}
+
+async fn ended(w: &World, execution: &str) {
+    let mut topics = w.desk.store().topics();
+    while w.desk.executor().running().iter().any(|r| r.execution.as_str() == execution) {
+        topics.recv().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_graph_with_faults_is_saved_but_never_ready() {
+    let w = world(Attendance::None).await;
+    let faulty = "export const meta = { name: 'Bad', description: '' };\nlet x = ;\n";
+    let import = |ready: bool| json!({ "file_name": "bad.graph.js", "source": faulty, "ready": ready, "slug": null });
+    let refused = w.desk.verb("cli_import", import(true)).await.unwrap_err();
+    assert_eq!((refused.code.as_str(), refused.line), ("source_faulty", Some(2)), "{refused:?}");
+    let draft = w.desk.verb("cli_import", import(false)).await.unwrap();
+    let change = json!({ "id": draft["id"], "change": { "status": "ready" } });
+    assert_eq!(w.desk.call("graph_update", change).await.unwrap_err().code, "source_faulty");
+    // A ready Graph whose next version is broken falls back to draft: no command runs it.
+    let id = w.ready("good", ECHO).await;
+    let detail = w.desk.graph_save(id, faulty.into()).await.unwrap();
+    assert_eq!((detail.row.status, detail.row.version), (GraphStatus::Draft, 2));
+    assert_eq!(detail.inspection.faults[0].line, 2);
+}
+
+#[tokio::test]
+async fn an_imported_graph_gets_a_slug_of_its_own_and_is_shared_with_nobody() {
+    let w = world(Attendance::None).await;
+    let import = json!({ "file_name": "echo.graph.js", "source": ECHO, "ready": true, "slug": null });
+    let first = w.desk.verb("cli_import", import.clone()).await.unwrap();
+    let second = w.desk.verb("cli_import", import).await.unwrap();
+    assert_eq!((&first["slug"], &second["slug"]), (&json!("echo"), &json!("echo-2")));
+    assert!(w.desk.graphs_list().await.unwrap().iter().all(|g| g.shared_with.is_empty()));
+    let refused = w.desk.verb("cli_share", json!({ "slug": "echo", "project": "Home" })).await.unwrap_err();
+    assert_eq!(refused.code, "not_paired");
+}
+
+#[tokio::test]
+async fn a_called_graph_is_narrowed_by_its_own_tools_and_its_callers() {
+    let w = world(Attendance::None).await;
+    w.desk.call("rule_add", json!({ "rule": { "tool": "write_file", "ruling": "allow" } })).await.unwrap();
+    w.ready("writes", WRITES).await;
+    w.ready("reads-only", "export const meta = { name: 'R', description: '', tools: ['read_file'] };\nreturn await graph('writes', args);\n").await;
+    w.ready("calls", "export const meta = { name: 'C', description: '' };\nreturn await graph('writes', args);\n").await;
+    let file = w.files.path().join("out.txt");
+    let narrowed = w.run("reads-only", json!({ "path": file })).await;
+    assert_eq!(narrowed["state"], "failed", "{narrowed}");
+    assert!(!file.exists());
+    let allowed = w.run("calls", json!({ "path": file })).await;
+    assert_eq!(allowed["state"], "completed", "{allowed}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_control_socket_asks_for_its_key_and_never_answers_an_agents_question() {
+    let w = world(Attendance::Window).await;
+    w.desk.listen_control().unwrap();
+    let profile = &w.desk.config().profile;
+    let status = ask_running(profile, "status_get", Value::Null).await.unwrap();
+    assert_eq!(status["relay"]["at"], "not_connected");
+    let refused = ask_running(profile, "approval_answer", json!({ "approval": 1, "answer": { "answer": "once" } })).await;
+    assert!(matches!(refused, Err(ControlError::Refused(e)) if e.code == "window_only"));
+    let mode = |name: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(profile.join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("control.sock"), mode("control.key")), (0o600, 0o600));
+    std::fs::write(profile.join("control.key"), "wrong").unwrap();
+    assert!(matches!(ask_running(profile, "status_get", Value::Null).await, Err(ControlError::Broken(_))));
+}
+
+#[tokio::test]
+async fn a_hostile_command_is_an_answer_not_a_panic() {
+    let w = world(Attendance::None).await;
+    for (name, _) in device::desk::call::NAMES {
+        for args in [Value::Null, json!([]), json!({ "id": 1, "bogus": 1 }), json!("x")] {
+            if let Err(e) = w.desk.call(name, args).await {
+                assert!(e.message.ends_with(['.', ')']), "{name}: {}", e.message);
+            }
+        }
+    }
+}
