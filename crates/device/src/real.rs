@@ -89,7 +89,8 @@ fn draw() -> Draw {
     Arc::new(|out: &mut [u8]| getrandom::fill(out).expect("the system gives no randomness"))
 }
 
-fn make_private(folder: &Path) -> std::io::Result<()> {
+/// Makes the folder; a new one is readable by its owner alone.
+pub fn make_private(folder: &Path) -> std::io::Result<()> {
     let is_new = !folder.exists();
     std::fs::create_dir_all(folder)?;
     #[cfg(unix)]

@@ -29,7 +29,10 @@ use agent::{
     tools::{Commands, Fetch},
 };
 use engine::ChildVm;
-use tokio::{sync::broadcast, task::JoinHandle};
+use tokio::{
+    sync::{Notify, broadcast},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -100,6 +103,8 @@ pub struct Desk {
     events: broadcast::Sender<DeskEvent>,
     /// Approvals whose popup has been seen: their half second without answers has begun.
     shown: Mutex<BTreeSet<u64>>,
+    /// A second start asked for the window of this one.
+    window_wanted: Notify,
     closing: CancellationToken,
 }
 
@@ -143,6 +148,7 @@ impl Desk {
             found: Mutex::default(),
             events,
             shown: Mutex::default(),
+            window_wanted: Notify::new(),
             closing: CancellationToken::new(),
         };
         desk.apply_relay_settings(&desk.store.settings()?);
@@ -232,6 +238,19 @@ impl Desk {
                 }
             }
         });
+    }
+
+    /// Ends when somebody asked for the window: whoever starts Graph Desk while it runs.
+    pub async fn window_wanted(&self) {
+        self.window_wanted.notified().await;
+    }
+
+    pub(super) fn window_open(&self) -> Result<serde_json::Value, ErrorView> {
+        if self.config.attendance == Attendance::None {
+            return Err(error("no_window", "The desktop that runs here has no window: it is `graph-deskd serve`. Stop it to open Graph Desk."));
+        }
+        self.window_wanted.notify_one();
+        Ok(serde_json::Value::Null)
     }
 
     /// What the window subscribes to. A watcher that lags asks again for everything.

@@ -92,6 +92,7 @@ impl Desk {
             "cli_pause" => answer(&self.settings_update(SettingsChange { paused: Some(true), ..SettingsChange::default() }).await?),
             "cli_resume" => answer(&self.settings_update(SettingsChange { paused: Some(false), ..SettingsChange::default() }).await?),
             "cli_runs" => answer(&self.executions_list(ExecutionFilter { limit: Some(200), ..ExecutionFilter::default() }).await?),
+            "window_open" => self.window_open(),
             // Whoever can open the socket could be a tool's child process: what waits for the owner's own hand is answered in the window.
             "approval_answer" => Err(error("window_only", "A question of an agent is answered in the window.")),
             other => self.call(other, args).await,
