@@ -78,12 +78,7 @@ pub struct World {
 impl World {
     /// Queue and desktop, paired, with a project "Home" and a folder the Graphs may write to. The desktop does not serve yet.
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("files")).unwrap();
-        let queue = start_queue(dir.path(), "127.0.0.1:0");
-        let address = queue.first_line.strip_prefix("listening on ").unwrap_or_else(|| panic!("said {:?}", queue.first_line)).to_owned();
-        let line = Line::to(address.strip_prefix("http://").unwrap());
-        let world = Self { dir, queue: Some(queue), address, line, desk: None, token: String::new() };
+        let world = Self::unpaired();
         let code = world.pairing_code();
         let via_line = world.line.address();
         world.deskd(&["pair", &via_line, &code]);
@@ -92,11 +87,21 @@ impl World {
         world
     }
 
+    /// A running queue and a fresh profile that do not know each other.
+    pub fn unpaired() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("files")).unwrap();
+        let queue = start_queue(dir.path(), "127.0.0.1:0");
+        let address = queue.first_line.strip_prefix("listening on ").unwrap_or_else(|| panic!("said {:?}", queue.first_line)).to_owned();
+        let line = Line::to(address.strip_prefix("http://").unwrap());
+        Self { dir, queue: Some(queue), address, line, desk: None, token: String::new() }
+    }
+
     pub fn files(&self) -> PathBuf {
         self.dir.path().join("files")
     }
 
-    fn pairing_code(&self) -> String {
+    pub fn pairing_code(&self) -> String {
         let database = self.dir.path().join("queue.db");
         let out =
             Command::new(bin_dir().join("graph-queue")).args(["pair", "--owner", "Ada", "--json", "--database"]).arg(database).output().unwrap();
