@@ -1,11 +1,13 @@
 // Pictures of every screen in both themes over the fake platform, served with the shell's own CSP, into target/screens/.
-// Ends with 1 when a page writes an error to its console: a broken CSP or a thrown exception is not a matter of taste.
+// Ends with 1 when a page writes an error to its console (a broken CSP, a thrown exception) or when axe finds something serious.
 import { createServer } from "node:http";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
+import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const root = resolve(import.meta.dirname, "../..");
 const dist = join(root, "target/screens-dist");
 const out = join(root, "target/screens");
@@ -48,6 +50,10 @@ try {
       await page.evaluate(() => document.fonts.ready);
       if (screen.act) await screen.act(page).catch((error) => faults.push(`${name}: ${error.message.split("\n")[0]}`));
       await page.waitForTimeout(screen.wait ?? 250);
+      // Evaluated through the debugger, which the page's CSP does not concern.
+      await page.evaluate(axeSource);
+      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], rules: { region: { enabled: false } } }));
+      for (const each of violations) if (each.impact === "serious" || each.impact === "critical") faults.push(`${name}: axe ${each.id}: ${each.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(" | ")}`);
       await page.screenshot({ path: join(out, `${name}.png`) });
     }
     await context.close();
