@@ -20,5 +20,5 @@ export default defineConfig(({ mode }) => ({
     modulePreload: { polyfill: false },
     rollupOptions: { input: { index: at("index.html"), approval: at("approval.html") } },
   },
-  test: { environment: "jsdom", globals: false, include: ["src/**/*.test.ts"], setupFiles: ["src/testing/setup.ts"], restoreMocks: true },
+  test: { testTimeout: 30_000, environment: "jsdom", globals: false, include: ["src/**/*.test.ts"], setupFiles: ["src/testing/setup.ts"], restoreMocks: true },
 }));

@@ -5,6 +5,8 @@ const REVIEW = "gs_0001e1a27c5b4f0d9e3861f2a7c0d490c2".slice(0, 35);
 
 export const SCREENS = [
   { name: "graphs", hash: "#/graphs" },
+  { name: "graphs-german", hash: "#/graphs", query: "language=de", themes: ["light"] },
+  { name: "sharing-german", hash: "#/sharing", query: "language=de", themes: ["dark"] },
   { name: "graphs-empty", hash: "#/graphs", query: "mood=empty" },
   { name: "graphs-loading", hash: "#/graphs", query: "mood=loading" },
   { name: "graphs-error", hash: "#/graphs", query: "mood=error" },

@@ -33,7 +33,7 @@ function fieldOf(name: string, schema: Schema, required: boolean): Field {
   const hint = typeof schema["description"] === "string" ? schema["description"] : "";
   const base = { name, required, hint };
   const options = schema["enum"];
-  if (Array.isArray(options) && options.every((option) => typeof option === "string")) return { kind: "choice", ...base, options };
+  if (Array.isArray(options) && options.every((option) => typeof option === "string")) return { kind: "choice", ...base, options: [...new Set(options)] };
   switch (schema["type"]) {
     case "string":
       return { kind: "text", ...base };

@@ -10,7 +10,7 @@ import { crosshairCursor, Decoration, drawSelection, EditorView, highlightSpecia
 
 import { t, tn } from "../../../app/texts/index.svelte";
 import type { SourceFault } from "../../../generated/types";
-import { apiCompletions, apiHover } from "./api";
+import { apiCompletions, apiHelp } from "./api";
 import { apiWords, codeLook, highlight } from "./look";
 
 export interface CodeDoors {
@@ -64,14 +64,14 @@ function extensions(doors: CodeDoors, readOnly: Compartment): Extension[] {
     syntaxHighlighting(highlight),
     apiWords,
     autocompletion({ override: [apiCompletions], icons: false }),
-    apiHover,
+    apiHelp,
     highlightSelectionMatches(),
     search({ top: true }),
     lintGutter(),
     markField,
     codeFolding({ preparePlaceholder: (state, range) => state.doc.lineAt(range.to).number - state.doc.lineAt(range.from).number + 1, placeholderDOM: foldMark }),
     readOnly.of([]),
-    EditorView.contentAttributes.of({ "aria-label": t("editor.codeLabel"), "data-testid": "code-text", spellcheck: "false" }),
+    EditorView.contentAttributes.of({ "aria-label": t("editor.codeLabel"), "data-testid": "code-text", spellcheck: "false", tabindex: "0" }),
     EditorState.phrases.of(phrases()),
     keymap.of([...closeBracketsKeymap, ...completionKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...lintKeymap, indentWithTab, ...defaultKeymap.filter((each) => each.key !== "Mod-Enter")]),
     EditorView.updateListener.of((update) => {
