@@ -48,6 +48,7 @@ codes! {
     SessionHeld = "session_held", CONFLICT, false;
     NameTaken = "name_taken", CONFLICT, false;
     LimitReached = "limit_reached", CONFLICT, false;
+    TooSlow = "too_slow", REQUEST_TIMEOUT, true;
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, false;
     TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, true;
     Internal = "internal", INTERNAL_SERVER_ERROR, true;

@@ -9,7 +9,7 @@ use axum::{
 };
 
 use crate::app::App;
-pub use extract::{bearer, is_length_limit};
+pub use extract::{From, bearer, too_many};
 pub use held::Held;
 
 pub fn router() -> Router<App> {
@@ -25,6 +25,7 @@ pub fn router() -> Router<App> {
         .route("/projects", get(h::projects).post(h::create_project))
         .route("/projects/{id}", patch(h::rename_project).delete(h::delete_project))
         .route("/agent-tokens", post(h::mint_agent_token))
+        .route("/connect-codes", post(h::connect_code))
         .route("/agents", get(h::agents))
         .route("/agents/{id}", delete(h::revoke_agent))
         .route("/commands", get(h::commands))

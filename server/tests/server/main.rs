@@ -4,6 +4,8 @@
 mod cluster;
 mod contract;
 mod limits;
+mod matrix;
+mod oauth;
 mod published;
 mod waits;
 mod world;
