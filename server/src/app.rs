@@ -21,6 +21,7 @@ use crate::{
     mcp,
     metrics::{Gauges, Metrics},
     oauth::{self, Fetched, read_pinned},
+    owner_page,
     ports::{Clock, Random},
     queue::{
         Queue,
@@ -42,6 +43,38 @@ pub enum OpenError {
     Store(#[from] StoreError),
     #[error("a pinned client document cannot be used: {0}")]
     Pinned(String),
+}
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Anybody,
+    /// A paired device, by its token.
+    Device,
+    /// A connected agent, by its token; some methods work without one.
+    Agent,
+}
+
+/// One route, for the authorization matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub access: Access,
+}
+
+const OWN_ROUTES: &[Route] = &[
+    Route { method: "post", path: "/mcp", access: Access::Agent },
+    Route { method: "get", path: "/.well-known/oauth-protected-resource", access: Access::Anybody },
+    Route { method: "get", path: "/.well-known/oauth-protected-resource/mcp", access: Access::Anybody },
+    Route { method: "get", path: "/healthz", access: Access::Anybody },
+    Route { method: "get", path: "/readyz", access: Access::Anybody },
+    Route { method: "get", path: "/metrics", access: Access::Anybody },
+];
+
+/// Every route there is.
+pub fn routes() -> impl Iterator<Item = &'static Route> {
+    OWN_ROUTES.iter().chain(relay_api::ROUTES).chain(oauth::ROUTES).chain(owner_page::ROUTES)
 }
 
 pub struct Inner {
@@ -116,6 +149,7 @@ impl App {
             .merge(relay_api::router())
             .merge(mcp::router(self))
             .merge(oauth::router())
+            .merge(owner_page::router())
             .route("/healthz", get(async || axum::Json(serde_json::json!({"status": "ok"}))))
             .route("/readyz", get(ready))
             .route("/metrics", get(numbers))

@@ -22,6 +22,7 @@ mod limiter;
 pub mod mcp;
 mod metrics;
 pub mod oauth;
+mod owner_page;
 mod ports;
 pub mod queue;
 mod raw;

@@ -195,6 +195,11 @@ fn forward(mut parts: Parts, body: String, call: Call) -> Request {
 
 /// Puts raw JSON and the tools' `securitySchemes` into the answer.
 async fn finish(response: Response, slots: &Slots, is_list: bool) -> Response {
+    // A stream is passed on as it comes: nothing of ours is in it.
+    let is_json = response.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(|v| v.starts_with("application/json"));
+    if !is_json {
+        return response;
+    }
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
         return ApiError::new(Code::Internal, "the answer broke off").into_response();

@@ -16,8 +16,18 @@ use axum::{
 use domain::text::{SCOPE_READ, SCOPE_RUN};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::{Access, App, Route};
 pub(crate) use clients::{Fetched, read_pinned};
+pub(crate) use pages::{escape, escape_lines};
+
+pub const ROUTES: &[Route] = &[
+    Route { method: "get", path: "/.well-known/oauth-authorization-server", access: Access::Anybody },
+    Route { method: "get", path: "/oauth/authorize", access: Access::Anybody },
+    Route { method: "post", path: "/oauth/authorize", access: Access::Anybody },
+    Route { method: "post", path: "/oauth/token", access: Access::Anybody },
+    Route { method: "post", path: "/oauth/revoke", access: Access::Anybody },
+    Route { method: "post", path: "/oauth/register", access: Access::Anybody },
+];
 
 pub fn router() -> Router<App> {
     Router::new()

@@ -26,6 +26,11 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// The same for a text of several lines.
+pub fn escape_lines(text: &str) -> String {
+    text.lines().map(escape).collect::<Vec<_>>().join("\n")
+}
+
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem;color:#1c2024;background:#fbfcfd}\
 h1{font-size:1.35rem}input[type=text]{font:1.4rem ui-monospace,monospace;letter-spacing:.15em;padding:.5rem;width:12rem;text-transform:uppercase}\
 button{font:inherit;padding:.6rem 1.4rem;margin:.5rem .5rem 0 0;border-radius:.5rem;border:1px solid #80838d;background:#fff;cursor:pointer}\

@@ -60,7 +60,7 @@ async fn sweep(tx: &mut Tx, it: &Sweep) -> Result<Swept, StoreError> {
     let sql = "DELETE FROM commands WHERE command_id IN (SELECT command_id FROM commands WHERE ended_at IS NOT NULL AND ended_at <= $1 ORDER BY ended_at LIMIT $2)";
     let pruned = tx.execute(sql, params![it.now.plus_ms(-it.terms.retention_ms), PRUNED_AT_ONCE]).await?;
     tx.execute("DELETE FROM pairing_codes WHERE expires_at <= $1", params![it.now]).await?;
-    for table in ["connect_codes", "authorize_requests"] {
+    for table in ["connect_codes", "authorize_requests", "sign_in_codes", "browser_sessions"] {
         tx.execute(&format!("DELETE FROM {table} WHERE expires_at <= $1"), params![it.now]).await?;
     }
     // A spent code is remembered for a day, so that a second use is noticed.

@@ -6,7 +6,7 @@ use axum::{
     extract::{Query, State},
 };
 use domain::{
-    AgentId, CommandId, ProjectId,
+    AgentId, CommandId, GraphSessionId, ProjectId,
     command::Status,
     limits::{CONTROL_HOLD_MS_MAX, DOORBELL_HOLD_MS_MAX, PAGE_MAX},
     wire::relay as wire,
@@ -18,7 +18,7 @@ use super::extract::{Body, From, Id, Paired, Text, Version, too_many};
 use crate::{
     app::App,
     http_error::{ApiError, Code},
-    queue::{commands::CommandFilter, owner::PairError},
+    queue::{commands::CommandFilter, owner::PairError, owner_view::GraphText},
 };
 
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -117,6 +117,26 @@ pub async fn mint_agent_token(
 pub async fn connect_code(Paired(device): Paired, State(app): State<App>, Body(grant): Body<wire::GrantRequest>) -> Answer<wire::ConnectCodeAnswer> {
     let (connect_code, expires_at) = app.queue.connect_code(device.owner, grant).await?;
     Ok(Json(wire::ConnectCodeAnswer { connect_code, expires_at, mcp_url: app.config.mcp_url() }))
+}
+
+pub async fn sign_in_code(Paired(device): Paired, State(app): State<App>) -> Answer<Value> {
+    let (code, expires_at) = app.queue.sign_in_code(device.owner).await?;
+    Ok(Json(json!({"sign_in_code": code, "expires_at": expires_at, "url": format!("{}/owner", app.config.public_url)})))
+}
+
+pub async fn put_graph(
+    Paired(device): Paired,
+    Id(session): Id<GraphSessionId>,
+    State(app): State<App>,
+    Body(graph): Body<GraphText>,
+) -> Answer<Value> {
+    app.queue.put_graph(&device, session, graph).await?;
+    Ok(Json(json!({"graph_session_id": session})))
+}
+
+pub async fn delete_graph(Paired(device): Paired, Id(session): Id<GraphSessionId>, State(app): State<App>) -> Answer<Value> {
+    app.queue.delete_graph(&device, session).await?;
+    Ok(Json(json!({"graph_session_id": session})))
 }
 
 pub async fn agents(Paired(device): Paired, State(app): State<App>) -> Answer<wire::AgentList> {

@@ -346,3 +346,42 @@ async fn hostile_names_are_shown_as_text() {
     let shown = page(&w, made["client_id"].as_str().unwrap(), &[]).await;
     assert!(!shown.html.contains("<script") && shown.html.contains("&lt;script&gt;"));
 }
+
+/// Documents that stand nowhere but here.
+struct Shelf;
+
+const CIMD: &str = "https://claude.test/oauth/client";
+
+impl server::oauth::documents::Documents for Shelf {
+    fn fetch(&self, url: Url) -> server::store::BoxFuture<'static, Result<String, server::oauth::documents::DocumentError>> {
+        let text = match url.as_str() {
+            CIMD => json!({"client_id": CIMD, "client_name": "Claude", "redirect_uris": ["http://localhost/callback"]}).to_string(),
+            _ => json!({"client_id": CIMD, "redirect_uris": ["http://localhost/callback"]}).to_string(),
+        };
+        Box::pin(async move { Ok(text) })
+    }
+}
+
+#[tokio::test]
+async fn a_client_known_by_its_document_is_verified_and_continues_as_itself() {
+    let w = World::with(|config| config.documents = Some(std::sync::Arc::new(Shelf))).await;
+    let (desk, project, _) = w.set_up().await;
+    let first = page(&w, CIMD, &[]).await;
+    assert!(first.html.contains("Its identity was verified"));
+    let code = code_for(&w, CIMD, &connect_code(&desk, &project, &[READ, RUN]).await, &[]).await;
+    let tokens = redeem(&w, CIMD, &code, &[]).await.ok();
+    agent(&w, &tokens).run("key-00001").await;
+    let second = page(&w, CIMD, &[]).await;
+    let connect = connect_code(&desk, &project, &[READ]).await;
+    let shown = post(&w, "/oauth/authorize", &second.cookie, &[("request", &second.request), ("connect_code", &connect), ("decision", "look")]).await;
+    assert!(shown.text.contains("selected>and continue as Claude"), "{}", shown.text);
+    for bad in ["https://claude.test/other", "https://127.0.0.1/client", "https://claude.test", "http://claude.test/oauth/client"] {
+        assert_eq!(ask(&w, bad, &[]).await.status, 400, "{bad}");
+    }
+    let unpinned = World::sqlite().await;
+    unpinned.set_up().await;
+    assert_eq!(ask(&unpinned, CIMD, &[]).await.status, 400, "no fetching, no pinned copy: not known");
+    let pinned = World::with(|config| config.pinned_clients.push(json!({"client_id": CIMD, "client_name": "Claude", "redirect_uris": ["http://localhost/callback"]}).to_string())).await;
+    pinned.set_up().await;
+    page(&pinned, CIMD, &[]).await;
+}
