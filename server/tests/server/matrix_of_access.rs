@@ -101,9 +101,8 @@ async fn a_strange_name_or_origin_is_turned_away() {
     assert_eq!(json!({"status": "ready"}), w.send(axum::http::Request::get("/readyz").body(axum::body::Body::empty()).unwrap()).await.json());
 }
 
-#[tokio::test]
-async fn the_owners_page_is_read_with_a_code_from_the_desktop() {
-    let w = World::sqlite().await;
+/// In the contract suite: the_owners_page_is_read_with_a_code_from_the_desktop.
+pub async fn owners_page(w: &World) {
     let (desk, _, agent) = w.set_up().await;
     agent.run("key-00001").await;
     let program = "log('<b>')\nreturn 1";

@@ -129,86 +129,83 @@ async fn set_up(w: &World) -> (Desk<'_>, String, String) {
     (desk, project, client)
 }
 
-#[tokio::test]
-async fn a_client_connects_by_the_book() {
-    let w = World::sqlite().await;
+/// In the contract suite: a_client_connects_by_the_book.
+pub async fn by_the_book(w: &World) {
     let metadata = w.send(Request::get("/.well-known/oauth-authorization-server").body(Body::empty()).unwrap()).await.ok();
     assert_eq!((metadata["issuer"].as_str(), metadata["code_challenge_methods_supported"][0].as_str()), (Some(URL), Some("S256")));
-    let (desk, project, client) = set_up(&w).await;
+    let (desk, project, client) = set_up(w).await;
     let connect = connect_code(&desk, &project, &[READ, RUN]).await;
-    let first = page(&w, &client, &[]).await;
+    let first = page(w, &client, &[]).await;
     assert!(first.html.contains("Claude Code (queue)") && first.html.contains("localhost") && first.html.contains("program on this computer"));
-    let shown = post(&w, "/oauth/authorize", &first.cookie, &[("request", &first.request), ("connect_code", &connect.to_lowercase()), ("decision", "look")]).await;
+    let shown = post(w, "/oauth/authorize", &first.cookie, &[("request", &first.request), ("connect_code", &connect.to_lowercase()), ("decision", "look")]).await;
     assert!(shown.text.contains("Docs") && shown.text.contains("Ada") && shown.text.contains("start and cancel runs"), "{}", shown.text);
-    let granted = allow(&w, &first, &connect, &[]).await;
+    let granted = allow(w, &first, &connect, &[]).await;
     let location = granted.header("location").to_owned();
     assert!(location.starts_with("http://localhost:4711/callback?"), "{location}");
     assert_eq!((query(&location, "state").unwrap(), query(&location, "iss").unwrap()), ("st&te".into(), URL.into()));
-    let again = allow(&w, &first, &connect, &[]).await;
+    let again = allow(w, &first, &connect, &[]).await;
     assert_eq!(again.header("location"), location, "a double submit gives the same code");
 
     let code = query(&location, "code").unwrap();
-    let reply = redeem(&w, &client, &code, &[("resource", "https://queue.test/mcp")]).await;
+    let reply = redeem(w, &client, &code, &[("resource", "https://queue.test/mcp")]).await;
     let tokens = reply.ok();
     assert_eq!((reply.header("cache-control"), tokens["token_type"].as_str(), tokens["expires_in"].as_i64()), ("no-store", Some("Bearer"), Some(3600)));
     assert_eq!(tokens["scope"], format!("{READ} {RUN}"));
-    let connected = agent(&w, &tokens);
+    let connected = agent(w, &tokens);
     connected.run("key-00001").await;
     let listed = desk.get("agents").await.ok();
     let new = listed["agents"].as_array().unwrap().iter().find(|a| a["kind"] == "oauth").unwrap().clone();
     assert_eq!((new["name"].as_str(), new["project_ids"][0].as_str()), (Some("Claude Code (queue)"), Some(project.as_str())));
     w.pass_ms(3_600_000);
     assert_eq!(connected.call("list_projects", "{}").await.reply.status, 401, "an hour, not more");
-    let next = refresh(&w, &client, tokens["refresh_token"].as_str().unwrap(), &[]).await.ok();
+    let next = refresh(w, &client, tokens["refresh_token"].as_str().unwrap(), &[]).await.ok();
     assert_eq!(next["scope"], format!("{READ} {RUN}"), "a refresh without scope keeps them");
-    agent(&w, &next).call("list_projects", "{}").await.ok();
+    agent(w, &next).call("list_projects", "{}").await.ok();
     assert_eq!(desk.delete(&format!("agents/{}", new["agent_id"].as_str().unwrap())).await.status, 200);
-    assert_eq!(agent(&w, &next).call("list_projects", "{}").await.reply.status, 401);
-    assert_eq!(error(&refresh(&w, &client, next["refresh_token"].as_str().unwrap(), &[]).await), (400, "invalid_grant".into()));
+    assert_eq!(agent(w, &next).call("list_projects", "{}").await.reply.status, 401);
+    assert_eq!(error(&refresh(w, &client, next["refresh_token"].as_str().unwrap(), &[]).await), (400, "invalid_grant".into()));
 }
 
-#[tokio::test]
-async fn a_rotated_token_has_a_grace_and_then_ends_its_grant() {
-    let w = World::sqlite().await;
-    let (desk, project, client) = set_up(&w).await;
+/// In the contract suite: a_rotated_token_has_a_grace_and_then_ends_its_grant.
+pub async fn rotation(w: &World) {
+    let (desk, project, client) = set_up(w).await;
     let connect = connect_code(&desk, &project, &[READ]).await;
-    let tokens = redeem(&w, &client, &code_for(&w, &client, &connect, &[]).await, &[]).await.ok();
+    let tokens = redeem(w, &client, &code_for(w, &client, &connect, &[]).await, &[]).await.ok();
     assert_eq!(tokens["scope"], READ, "what the code granted, not what was asked");
     let old = tokens["refresh_token"].as_str().unwrap();
-    let (one, two) = (refresh(&w, &client, old, &[]).await.ok(), refresh(&w, &client, old, &[]).await.ok());
+    let (one, two) = (refresh(w, &client, old, &[]).await.ok(), refresh(w, &client, old, &[]).await.ok());
     assert_eq!(one["refresh_token"], two["refresh_token"], "the same successor within the grace");
     assert_ne!(one["refresh_token"], tokens["refresh_token"]);
-    assert_eq!(error(&refresh(&w, &client, old, &[("scope", RUN)]).await), (400, "invalid_scope".into()));
+    assert_eq!(error(&refresh(w, &client, old, &[("scope", RUN)]).await), (400, "invalid_scope".into()));
     w.pass_ms(60_001);
-    agent(&w, &two).call("list_projects", "{}").await.ok();
-    assert_eq!(error(&refresh(&w, &client, old, &[]).await), (400, "invalid_grant".into()));
-    assert_eq!(agent(&w, &two).call("list_projects", "{}").await.reply.status, 401, "reuse ends the grant");
-    assert_eq!(error(&refresh(&w, &client, one["refresh_token"].as_str().unwrap(), &[]).await), (400, "invalid_grant".into()));
+    agent(w, &two).call("list_projects", "{}").await.ok();
+    assert_eq!(error(&refresh(w, &client, old, &[]).await), (400, "invalid_grant".into()));
+    assert_eq!(agent(w, &two).call("list_projects", "{}").await.reply.status, 401, "reuse ends the grant");
+    assert_eq!(error(&refresh(w, &client, one["refresh_token"].as_str().unwrap(), &[]).await), (400, "invalid_grant".into()));
 }
 
-#[tokio::test]
-async fn a_code_is_used_once_by_whom_it_was_given_to() {
-    let w = World::sqlite().await;
-    let (desk, project, client) = set_up(&w).await;
-    let other = register(&w, "none").await["client_id"].as_str().unwrap().to_owned();
-    let code = code_for(&w, &client, &connect_code(&desk, &project, &[READ]).await, &[]).await;
+/// In the contract suite: a_code_is_used_once_by_whom_it_was_given_to.
+pub async fn codes(w: &World) {
+    let (desk, project, client) = set_up(w).await;
+    let other = register(w, "none").await["client_id"].as_str().unwrap().to_owned();
+    let code = code_for(w, &client, &connect_code(&desk, &project, &[READ]).await, &[]).await;
     for (who, more) in [
         (&other, [("client_id", other.as_str())]),
         (&client, [("code_verifier", "wrong-wrong-wrong-wrong-wrong-wrong-wrong-wrong")]),
         (&client, [("redirect_uri", "http://localhost:4712/callback")]),
         (&client, [("code", "nonsense")]),
     ] {
-        assert_eq!(error(&redeem(&w, who, &code, &more).await), (400, "invalid_grant".into()), "{more:?}");
+        assert_eq!(error(&redeem(w, who, &code, &more).await), (400, "invalid_grant".into()), "{more:?}");
     }
-    assert_eq!(error(&redeem(&w, &client, &code, &[("resource", "https://other.example/mcp")]).await), (400, "invalid_target".into()));
-    assert_eq!(error(&redeem(&w, "osfc_unknown", &code, &[("client_id", "osfc_unknown")]).await), (401, "invalid_client".into()));
-    let tokens = redeem(&w, &client, &code, &[]).await.ok();
-    agent(&w, &tokens).call("list_projects", "{}").await.ok();
-    assert_eq!(error(&redeem(&w, &client, &code, &[]).await), (400, "invalid_grant".into()));
-    assert_eq!(agent(&w, &tokens).call("list_projects", "{}").await.reply.status, 401, "a second use ends the grant");
-    let late = code_for(&w, &client, &connect_code(&desk, &project, &[READ]).await, &[]).await;
+    assert_eq!(error(&redeem(w, &client, &code, &[("resource", "https://other.example/mcp")]).await), (400, "invalid_target".into()));
+    assert_eq!(error(&redeem(w, "osfc_unknown", &code, &[("client_id", "osfc_unknown")]).await), (401, "invalid_client".into()));
+    let tokens = redeem(w, &client, &code, &[]).await.ok();
+    agent(w, &tokens).call("list_projects", "{}").await.ok();
+    assert_eq!(error(&redeem(w, &client, &code, &[]).await), (400, "invalid_grant".into()));
+    assert_eq!(agent(w, &tokens).call("list_projects", "{}").await.reply.status, 401, "a second use ends the grant");
+    let late = code_for(w, &client, &connect_code(&desk, &project, &[READ]).await, &[]).await;
     w.pass_ms(60_000);
-    assert_eq!(error(&redeem(&w, &client, &late, &[]).await), (400, "invalid_grant".into()));
+    assert_eq!(error(&redeem(w, &client, &late, &[]).await), (400, "invalid_grant".into()));
 }
 
 #[tokio::test]
@@ -275,26 +272,25 @@ async fn a_broken_request_goes_back_only_to_an_address_that_is_the_clients() {
     page(&w, &client, &[("resource", ""), ("scope", "osfoundry:read offline_access")]).await;
 }
 
-#[tokio::test]
-async fn a_new_consent_is_a_new_agent_unless_the_owner_says_otherwise() {
-    let w = World::sqlite().await;
-    let (desk, project, client) = set_up(&w).await;
-    let one = redeem(&w, &client, &code_for(&w, &client, &connect_code(&desk, &project, &[READ, RUN]).await, &[]).await, &[]).await.ok();
-    let id = agent(&w, &one).run("key-00001").await;
-    let two = redeem(&w, &client, &code_for(&w, &client, &connect_code(&desk, &project, &[READ, RUN]).await, &[]).await, &[]).await.ok();
-    let told = agent(&w, &two).call("get_graph_run", &json!({ "command_id": id }).to_string()).await;
+/// In the contract suite: a_new_consent_is_a_new_agent_unless_the_owner_says_otherwise.
+pub async fn continuing(w: &World) {
+    let (desk, project, client) = set_up(w).await;
+    let one = redeem(w, &client, &code_for(w, &client, &connect_code(&desk, &project, &[READ, RUN]).await, &[]).await, &[]).await.ok();
+    let id = agent(w, &one).run("key-00001").await;
+    let two = redeem(w, &client, &code_for(w, &client, &connect_code(&desk, &project, &[READ, RUN]).await, &[]).await, &[]).await.ok();
+    let told = agent(w, &two).call("get_graph_run", &json!({ "command_id": id }).to_string()).await;
     assert_eq!(told.refused(), crate::world::NOTFOUND);
     let listed = desk.get("agents").await.ok();
     let first = listed["agents"].as_array().unwrap().iter().find(|a| a["kind"] == "oauth").unwrap()["agent_id"].as_str().unwrap().to_owned();
-    let code = code_for(&w, &client, &connect_code(&desk, &project, &[READ]).await, &[("continue_as", &first)]).await;
-    let three = redeem(&w, &client, &code, &[]).await.ok();
-    assert_eq!(agent(&w, &three).get(&id).await["command_id"], json!(id));
-    assert_eq!(agent(&w, &three).try_run(1, "key-00002", "{}").await.reply.status, 403, "under the new consent");
-    assert_eq!(agent(&w, &one).call("list_projects", "{}").await.reply.status, 401, "its old tokens died");
+    let code = code_for(w, &client, &connect_code(&desk, &project, &[READ]).await, &[("continue_as", &first)]).await;
+    let three = redeem(w, &client, &code, &[]).await.ok();
+    assert_eq!(agent(w, &three).get(&id).await["command_id"], json!(id));
+    assert_eq!(agent(w, &three).try_run(1, "key-00002", "{}").await.reply.status, 403, "under the new consent");
+    assert_eq!(agent(w, &one).call("list_projects", "{}").await.reply.status, 401, "its old tokens died");
     let stranger = w.pair("Eve", "Elsewhere").await;
     let far = stranger.project("P9").await;
-    let shown = page(&w, &client, &[]).await;
-    let reply = allow(&w, &shown, &connect_code(&stranger, &far, &[READ]).await, &[("continue_as", &first)]).await;
+    let shown = page(w, &client, &[]).await;
+    let reply = allow(w, &shown, &connect_code(&stranger, &far, &[READ]).await, &[("continue_as", &first)]).await;
     assert_eq!(reply.status, 400, "another owner's agent is not to be had");
     assert_eq!(gs(1).len(), 35);
 }

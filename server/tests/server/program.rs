@@ -16,7 +16,8 @@ struct Program {
 
 impl Program {
     fn start(dir: &Path, more: &[&str]) -> Self {
-        let mut child = command(dir, &["serve", "--listen", "127.0.0.1:0"]).args(more).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("log")).unwrap();
+        let mut child = command(dir, &["serve", "--listen", "127.0.0.1:0"]).args(more).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line}")).to_owned();
@@ -92,7 +93,8 @@ fn set_up(dir: &Path, program: &Program) -> (String, String, String) {
 #[test]
 fn a_killed_queue_loses_nothing_it_answered() {
     let dir = tempfile::tempdir().unwrap();
-    let mut program = Program::start(dir.path(), &[]);
+    let plenty = ["--requests-per-second", "100000", "--queued-per-project", "100000"];
+    let mut program = Program::start(dir.path(), &plenty);
     let (device, agent, project) = set_up(dir.path(), &program);
     let mut answered = Vec::new();
     for round in 0..3 {
@@ -129,7 +131,7 @@ fn a_killed_queue_loses_nothing_it_answered() {
                 answered.extend(writer.join().unwrap());
             }
         });
-        program = Program::start(dir.path(), &[]);
+        program = Program::start(dir.path(), &plenty);
         for (key, id) in &answered {
             let run = program.tool(&agent, "get_graph_run", json!({ "command_id": id })).unwrap();
             assert_eq!(run["status"], "queued");
@@ -158,6 +160,28 @@ fn a_drain_answers_what_is_held_and_ends() {
     });
     assert!(program.child.wait().unwrap().success());
     assert!(begin.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn no_secret_is_ever_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut program = Program::start(dir.path(), &[]);
+    let (device, agent, _) = set_up(dir.path(), &program);
+    let (status, _) = program.ask("POST", &format!("/mcp?token={agent}"), &agent, "{broken");
+    assert_eq!(status, 400);
+    assert_eq!(program.ask("POST", "/external-assistants/pair", &device, r#"{"pairing_code":"MARKMARK","device_name":"x"}"#).0, 400);
+    assert_eq!(program.ask("GET", "/external-assistants/nowhere", &device, "").0, 404);
+    program.tool(&agent, "run_graph_session", json!({"graph_session_id": crate::world::gs(1), "idempotency_key": "MARK-key-1", "arguments": {"secret": "MARK-argument"}}));
+    assert!(Command::new("kill").arg(program.child.id().to_string()).status().unwrap().success());
+    assert!(program.child.wait().unwrap().success());
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        for marker in [device.as_str(), agent.as_str(), "MARKMARK", "MARK-key"] {
+            assert!(!text.contains(marker), "{marker} stands in {}", path.display());
+        }
+        assert!(path.extension().is_some() || !text.contains("MARK-argument"), "an argument stands in the log");
+    }
 }
 
 #[test]
