@@ -46,7 +46,7 @@ impl Names {
         all_origins.extend(public.as_ref().map(|u| u.origin().ascii_serialization()));
         let public_is_loopback = is_loopback(&public_host);
         let mut all_hosts: Vec<String> = hosts.to_vec();
-        all_hosts.push(public_host);
+        all_hosts.extend(Some(public_host).filter(|host| !host.is_empty()));
         Self { hosts: all_hosts, origins: all_origins, public_is_loopback }
     }
 
