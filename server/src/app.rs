@@ -1,7 +1,13 @@
 //! One running queue: opened once, served by any number of routers, closed once.
-use std::{future::Future, ops::Deref, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, ops::Deref, sync::Arc, time::Duration};
 
-use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -9,27 +15,80 @@ use crate::{
     bell::Bells,
     config::Config,
     contact::Contacts,
+    front::{self, Names},
     http_error::{ApiError, Code},
+    limiter::{Guesses, Limiter},
     mcp,
+    metrics::{Gauges, Metrics},
+    oauth::{self, Fetched, read_pinned},
+    owner_page,
     ports::{Clock, Random},
-    queue::{Queue, owner::PairError, owner::PairingCode},
-    relay_api,
+    queue::{
+        Queue,
+        grant::Client,
+        owner::{PairError, PairingCode},
+    },
+    relay_api, serve,
     store::{Store, StoreError},
 };
 
 const CONTACTS_EVERY: Duration = Duration::from_secs(5);
+/// Requests one address may make per second where no token is needed.
+const STRANGERS_PER_SECOND: u32 = 5;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("the database cannot be opened: {0}")]
     Store(#[from] StoreError),
+    #[error("a pinned client document cannot be used: {0}")]
+    Pinned(String),
+}
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Anybody,
+    /// A paired device, by its token.
+    Device,
+    /// A connected agent, by its token; some methods work without one.
+    Agent,
+}
+
+/// One route, for the authorization matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub access: Access,
+}
+
+const OWN_ROUTES: &[Route] = &[
+    Route { method: "post", path: "/mcp", access: Access::Agent },
+    Route { method: "get", path: "/.well-known/oauth-protected-resource", access: Access::Anybody },
+    Route { method: "get", path: "/.well-known/oauth-protected-resource/mcp", access: Access::Anybody },
+    Route { method: "get", path: "/healthz", access: Access::Anybody },
+    Route { method: "get", path: "/readyz", access: Access::Anybody },
+    Route { method: "get", path: "/metrics", access: Access::Anybody },
+];
+
+/// Every route there is.
+pub fn routes() -> impl Iterator<Item = &'static Route> {
+    OWN_ROUTES.iter().chain(relay_api::ROUTES).chain(oauth::ROUTES).chain(owner_page::ROUTES)
 }
 
 pub struct Inner {
     pub queue: Queue,
     pub config: Config,
     pub held: relay_api::Held,
+    pub(crate) names: Names,
+    pub(crate) limiter: Limiter,
+    pub(crate) guesses: Guesses,
+    /// For addresses that come without a token.
+    pub(crate) strangers: Limiter,
+    pub(crate) fetched: Fetched,
+    pub(crate) pinned: BTreeMap<String, Client>,
+    pub(crate) metrics: Metrics,
     /// Background work ends with the last handle.
     background: CancellationToken,
 }
@@ -54,10 +113,23 @@ impl Deref for App {
 impl App {
     /// Opens the store, brings its schema up to date and starts the background work on the current runtime.
     pub async fn open(config: Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, OpenError> {
+        let pinned = config.pinned_clients.iter().map(|text| read_pinned(text)).collect::<Result<_, _>>().map_err(|e| OpenError::Pinned(e.to_string()))?;
         let bells = Arc::new(Bells::default());
         let store = Store::open(&config.place, bells.clone()).await?;
         let queue = Queue { store, bells, contacts: Contacts::default(), clock, random, terms: config.terms, draining: CancellationToken::new() };
-        let app = Self(Arc::new(Inner { queue, config, held: relay_api::Held::default(), background: CancellationToken::new() }));
+        let app = Self(Arc::new(Inner {
+            names: Names::new(&config.public_url, &config.allowed_hosts, &config.allowed_origins),
+            limiter: Limiter::new(config.requests_per_second),
+            guesses: Guesses::default(),
+            strangers: Limiter::new(STRANGERS_PER_SECOND),
+            fetched: Fetched::default(),
+            pinned,
+            metrics: Metrics::default(),
+            held: relay_api::Held::default(),
+            background: CancellationToken::new(),
+            queue,
+            config,
+        }));
         app.start_background();
         Ok(app)
     }
@@ -76,21 +148,20 @@ impl App {
         Router::new()
             .merge(relay_api::router())
             .merge(mcp::router(self))
+            .merge(oauth::router())
+            .merge(owner_page::router())
             .route("/healthz", get(async || axum::Json(serde_json::json!({"status": "ok"}))))
             .route("/readyz", get(ready))
+            .route("/metrics", get(numbers))
             .fallback(async || ApiError::new(Code::NotFound, "there is nothing at this address"))
             .method_not_allowed_fallback(async || ApiError::new(Code::MethodNotAllowed, "this address does not take this method"))
+            .layer(axum::middleware::from_fn_with_state(self.clone(), front::front))
             .with_state(self.clone())
     }
 
     /// Serves until `shutdown`; then answers what is held, finishes what has begun and returns.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        let draining = self.queue.draining.clone();
-        let stop = async move {
-            shutdown.await;
-            draining.cancel();
-        };
-        axum::serve(listener, self.router()).with_graceful_shutdown(stop).await
+        serve::serve(listener, self.router(), self.config.connections_max, self.queue.draining.clone(), shutdown).await
     }
 
     /// Writes what is not yet written and ends the background work.
@@ -136,4 +207,14 @@ async fn ready(State(app): State<App>) -> impl IntoResponse {
             (StatusCode::SERVICE_UNAVAILABLE, axum::Json(serde_json::json!({"status": "database unavailable"})))
         }
     }
+}
+
+/// Only for whoever asks this computer directly: through the public address there is nothing here.
+async fn numbers(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    if !app.names.is_direct(&headers) {
+        return Err(ApiError::new(Code::NotFound, "there is nothing at this address"));
+    }
+    let (queued, running, oldest_queued_s) = app.queue.depth().await?;
+    let now = Gauges { queued, running, oldest_queued_s, held: app.bells_waiting(), relays: app.queue.relays_seen() };
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics.render(&now)).into_response())
 }

@@ -57,6 +57,10 @@ impl Contacts {
         due
     }
 
+    pub fn devices_since(&self, since: Timestamp) -> usize {
+        self.map().iter().filter(|(who, seen)| matches!(who, Who::Device(_)) && seen.last > since).count()
+    }
+
     /// Everything not yet written, for a clean end.
     pub fn all_due(&self) -> Vec<(Who, Timestamp)> {
         let mut map = self.map();

@@ -10,7 +10,7 @@ use domain::{
 };
 
 use crate::{
-    queue::{agent::AgentError, complete::CompleteError, get::RunError, owner::PairError, project::ProjectError, start::ClaimError, sync::SyncError},
+    queue::{agent::AgentError, complete::CompleteError, get::RunError, owner::PairError, owner_view::ReadableError, project::ProjectError, start::ClaimError, sync::SyncError},
     store::StoreError,
 };
 
@@ -48,6 +48,7 @@ codes! {
     SessionHeld = "session_held", CONFLICT, false;
     NameTaken = "name_taken", CONFLICT, false;
     LimitReached = "limit_reached", CONFLICT, false;
+    TooSlow = "too_slow", REQUEST_TIMEOUT, true;
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, false;
     TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, true;
     Internal = "internal", INTERNAL_SERVER_ERROR, true;
@@ -133,6 +134,10 @@ from_operation!(SyncError, |e| {
     SyncError::TooMany(_) => |m| Self::new(Code::TooManySessions, m),
     SyncError::BadSession { .. } => |m| Self::new(Code::SessionInvalid, m),
     SyncError::HeldByAnother { .. } => |m| Self::new(Code::SessionHeld, m),
+});
+from_operation!(ReadableError, |e| {
+    ReadableError::NotYours => |m| Self::new(Code::SessionHeld, m),
+    ReadableError::Malformed(_) => |m| Self::new(Code::Malformed, m),
 });
 from_operation!(RunError, |e| {
     RunError::NotFound => |m| Self::new(Code::CommandNotFound, m),

@@ -8,19 +8,27 @@
 //! | [`queue`] | the deep part: one file per verb, every change in one transaction |
 //! | [`store`] | statements and values for SQLite and PostgreSQL |
 //! | [`mcp`] | `/mcp`: gate, five tools, texts |
+//! | [`oauth`] | the authorization server: consent by connect code |
 //! | [`relay_api`] | `/external-assistants/…`: what devices ask |
 //! | [`bell`] | who waits for what |
 pub mod app;
 pub mod bell;
+mod body;
 pub mod config;
 mod contact;
+mod front;
 mod http_error;
+mod limiter;
 pub mod mcp;
+mod metrics;
+pub mod oauth;
+mod owner_page;
 mod ports;
 pub mod queue;
 mod raw;
 pub mod relay_api;
 mod secret;
+pub mod serve;
 pub mod store;
 
 pub use app::{App, OpenError};

@@ -41,6 +41,18 @@ pub const CONTACT_STORED_EVERY_MS: i64 = 15_000;
 pub const QUEUED_PER_PROJECT_MAX: usize = 100;
 pub const PAIRING_CODE_TTL_MS: i64 = 10 * MINUTE_MS;
 pub const CONNECT_CODE_TTL_MS: i64 = 10 * MINUTE_MS;
+/// Wrong connect codes one authorize request takes.
+pub const CONNECT_CODE_TRIES_MAX: i64 = 5;
+pub const AUTHORIZATION_CODE_TTL_MS: i64 = MINUTE_MS;
+pub const ACCESS_TOKEN_TTL_MS: i64 = 60 * MINUTE_MS;
+/// A refresh token dies when it was not used for so long; its grant needs a new consent after a year.
+pub const REFRESH_TOKEN_TTL_MS: i64 = 60 * DAY_MS;
+pub const CONSENT_TTL_MS: i64 = 365 * DAY_MS;
+/// A refresh token that was just rotated gives the same successor again: clients refresh from two places at once.
+pub const REFRESH_GRACE_MS: i64 = MINUTE_MS;
+/// Registered clients that nobody ever allowed are forgotten.
+pub const UNUSED_CLIENT_TTL_MS: i64 = DAY_MS;
+pub const CLIENT_DOCUMENT_BYTES_MAX: usize = 64 * KIB;
 pub const WAIT_SECONDS_MAX: u64 = 25;
 pub const PAGE_MIN: u64 = 1;
 pub const PAGE_MAX: u64 = 50;
@@ -130,5 +142,6 @@ const _: () = assert!(CONTROL_HOLD_MS_MAX <= CONTROL_POLL_EVERY_MS);
 const _: () = assert!(DOORBELL_HOLD_MS_MAX <= REQUEST_TIMEOUT_MS);
 const _: () = assert!(QUEUED_TTL_MS < RETENTION_MS && RETENTION_MS < COMMANDS_REMEMBERED_MS); // a remembered command outlives the server's copy
 const _: () = assert!(MAX_TOKENS_PER_CALL_DEFAULT < TOKEN_CEILING_DEFAULT);
+const _: () = assert!(REFRESH_GRACE_MS < ACCESS_TOKEN_TTL_MS && ACCESS_TOKEN_TTL_MS < REFRESH_TOKEN_TTL_MS && REFRESH_TOKEN_TTL_MS < CONSENT_TTL_MS);
 const _: () = assert!(ERROR_UTF16_MAX < COMPLETION_UTF16_MAX);
 const _: () = assert!(RESULT_LARGE_CHARS < COMPLETION_UTF16_MAX);

@@ -17,7 +17,7 @@ use axum::{
 use bytes::Bytes;
 use domain::{
     json::depth,
-    limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX},
+    limits::JSON_DEPTH_MAX,
     text::{SCOPE_READ, SCOPE_RUN},
 };
 use serde_json::{Value, json};
@@ -25,10 +25,11 @@ use serde_json::{Value, json};
 use super::{SCOPES, server::Call, slots::Slots, tools::Name};
 use crate::{
     app::App,
+    body::{self, BodyError},
     http_error::{ApiError, Code},
     queue::Granted,
     raw::RawMembers,
-    relay_api::{bearer, is_length_limit},
+    relay_api::{bearer, too_many},
 };
 
 /// JSON-RPC error codes. Those of HTTP's own kind stand outside the reserved range.
@@ -60,17 +61,14 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
         return refused;
     }
     let (parts, body) = request.into_parts();
-    let bytes = match axum::body::to_bytes(body, BODY_BYTES_MAX).await {
-        Ok(bytes) => bytes,
-        Err(e) if is_length_limit(&e) => {
-            return ApiError::new(Code::TooLarge, format!("a request body has at most {BODY_BYTES_MAX} bytes")).into_response();
+    let text = match body::read_text(body).await {
+        Ok(text) => text,
+        Err(e @ (BodyError::TooLarge(_) | BodyError::TooSlow)) => return ApiError::from(e).into_response(),
+        Err(e @ (BodyError::Broken | BodyError::NotText)) => {
+            return rpc_error(StatusCode::BAD_REQUEST, None, PARSE_ERROR, &format!("Parse error: {e}"));
         }
-        Err(_) => return rpc_error(StatusCode::BAD_REQUEST, None, PARSE_ERROR, "the request body ended early"),
     };
-    let Ok(text) = std::str::from_utf8(&bytes) else {
-        return rpc_error(StatusCode::BAD_REQUEST, None, PARSE_ERROR, "Parse error: the body is not UTF-8");
-    };
-    let message = match Message::read(text) {
+    let message = match Message::read(&text) {
         Ok(message) => message,
         Err((code, why)) => return rpc_error(StatusCode::BAD_REQUEST, None, code, &why),
     };
@@ -170,6 +168,7 @@ async fn admit(app: &App, parts: &Parts, message: &Message<'_>) -> Result<Option
         None => None,
     };
     let Some(by) = by else { return Err(challenge(app, message.id, true)) };
+    app.limiter.take(&by.agent.to_string()).map_err(|seconds| too_many(seconds).into_response())?;
     match need {
         Need::Scope(scope) if !by.allows(scope) => Err(insufficient(app, message.id, scope)),
         Need::Token if by.scopes.is_empty() => Err(insufficient(app, message.id, SCOPE_READ)),
@@ -196,6 +195,11 @@ fn forward(mut parts: Parts, body: String, call: Call) -> Request {
 
 /// Puts raw JSON and the tools' `securitySchemes` into the answer.
 async fn finish(response: Response, slots: &Slots, is_list: bool) -> Response {
+    // A stream is passed on as it comes: nothing of ours is in it.
+    let is_json = response.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(|v| v.starts_with("application/json"));
+    if !is_json {
+        return response;
+    }
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
         return ApiError::new(Code::Internal, "the answer broke off").into_response();

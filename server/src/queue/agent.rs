@@ -150,7 +150,7 @@ pub(crate) async fn make(tx: &mut Tx, new: &NewAgent) -> Result<(), AgentError> 
 }
 
 async fn by_token(tx: &mut Tx, it: &ByToken) -> Result<Option<Granted>, StoreError> {
-    let sql = "SELECT a.agent_id, a.owner_id, a.scopes FROM tokens t JOIN agents a ON a.agent_id = t.agent_id
+    let sql = "SELECT a.agent_id, a.owner_id, coalesce(t.scopes, a.scopes) FROM tokens t JOIN agents a ON a.agent_id = t.agent_id
                 WHERE t.token_hash = $1 AND t.kind <> 'refresh' AND a.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
     let Some(row) = tx.row(sql, params![&it.token_hash, it.now]).await? else { return Ok(None) };
     let scopes = row.text(2)?.split_ascii_whitespace().map(str::to_owned).collect();

@@ -78,15 +78,25 @@ pub async fn withdraw(tx: &mut Tx, what: Withdrawn, now: Timestamp) -> Result<u6
     Ok(changed.len() as u64)
 }
 
-/// queued → running, or running by this very execution (a lost answer). `Some(cancel flag)` when granted.
-pub async fn start(tx: &mut Tx, command: CommandId, device: DeviceId, execution: &ExecutionId, now: Timestamp) -> Result<Option<bool>, StoreError> {
+/// A granted claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Started {
+    /// A cancel was accepted meanwhile: end it without running it.
+    pub cancel: bool,
+    /// How long it waited for pickup; `None` when it had been granted before.
+    pub waited_ms: Option<i64>,
+}
+
+/// queued → running, or running by this very execution (a lost answer). `None` when it is somebody else's or has ended.
+pub async fn start(tx: &mut Tx, command: CommandId, device: DeviceId, execution: &ExecutionId, now: Timestamp) -> Result<Option<Started>, StoreError> {
     let sql = "UPDATE commands SET status = 'running', execution_id = $3, started_at = coalesce(started_at, $4), last_control_at = $4
                 WHERE command_id = $1 AND device_id = $2
                   AND ((status = 'queued' AND expires_at > $4) OR (status = 'running' AND execution_id = $3))
-            RETURNING cancel_asked";
+            RETURNING cancel_asked, started_at, queued_at";
     let Some(row) = tx.row(sql, params![command, device, execution, now]).await? else { return Ok(None) };
     tx.ring(Bell::Command(command));
-    row.flag(0).map(Some)
+    let (started_at, queued_at) = (row.time(1)?, row.time(2)?);
+    Ok(Some(Started { cancel: row.flag(0)?, waited_ms: (started_at == now).then(|| now.since_ms(queued_at)) }))
 }
 
 /// What a device reports about the end of an execution.

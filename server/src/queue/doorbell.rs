@@ -9,6 +9,9 @@ use crate::{
     store::{StoreError, Tx, params},
 };
 
+pub(super) const HIGHEST: &str = "SELECT c.project_id, max(c.seq) FROM commands c JOIN devices d ON d.device_id = c.device_id
+  WHERE c.device_id = $1 AND c.status = 'queued' AND c.seq > $2 AND c.expires_at > $3 AND d.paused = 0 GROUP BY c.project_id";
+
 struct Look {
     device: Device,
     projects: Vec<ProjectId>,
@@ -34,10 +37,8 @@ impl Queue {
 
 /// Its own sessions, projects it asked for, not while it is paused. A disabled project has nothing queued.
 async fn highest(tx: &mut Tx, it: &Look) -> Result<Option<u64>, StoreError> {
-    let sql = "SELECT c.project_id, max(c.seq) FROM commands c JOIN devices d ON d.device_id = c.device_id
-                WHERE c.device_id = $1 AND c.status = 'queued' AND c.seq > $2 AND c.expires_at > $3 AND d.paused = 0 GROUP BY c.project_id";
     let mut highest = None;
-    for row in tx.query(sql, params![it.device.id, it.after, it.now]).await? {
+    for row in tx.query(HIGHEST, params![it.device.id, it.after, it.now]).await? {
         if it.projects.contains(&row.id(0)?) {
             highest = highest.max(Some(row.int(1)? as u64));
         }

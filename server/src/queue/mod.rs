@@ -2,6 +2,7 @@
 //!
 //! One file per verb. Every change runs in one transaction that repeats its guards (a grant is checked inside the transaction that
 //! uses it, a command changes state only through [`arrows`]); every answer is given after the commit. Nothing here knows HTTP or MCP.
+pub(crate) mod admin;
 pub(crate) mod agent;
 pub(crate) mod arrows;
 pub(crate) mod cancel;
@@ -11,8 +12,10 @@ pub(crate) mod control;
 pub(crate) mod doorbell;
 pub(crate) mod expire;
 pub(crate) mod get;
+pub(crate) mod grant;
 pub(crate) mod list;
 pub(crate) mod owner;
+pub(crate) mod owner_view;
 pub(crate) mod project;
 pub(crate) mod schema_check;
 pub(crate) mod start;
@@ -134,4 +137,16 @@ pub(crate) async fn grant_stands(tx: &mut Tx, by: &Granted, now: Timestamp) -> R
     let sql = "SELECT 1 FROM tokens t JOIN agents a ON a.agent_id = t.agent_id
                 WHERE t.token_hash = $1 AND t.kind <> 'refresh' AND a.agent_id = $2 AND a.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
     Ok(tx.row(sql, params![&by.token_hash, by.agent, now]).await?.is_some())
+}
+
+/// The statements that every poll, sync and submission runs: none of them may grow with history. A test reads their query plans.
+pub fn hot_statements() -> Vec<(&'static str, String)> {
+    vec![
+        ("sync: waiting", sync::WAITING.into()),
+        ("sync: running", sync::RUNNING.into()),
+        ("doorbell", doorbell::HIGHEST.into()),
+        ("submit: earlier", submit::EARLIER.into()),
+        ("submit: quota", submit::QUEUED.into()),
+        ("get", view::statement("c.command_id = $1 AND c.agent_id = $2")),
+    ]
 }

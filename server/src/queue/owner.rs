@@ -154,7 +154,7 @@ async fn device_by_token(tx: &mut Tx, it: &ByToken) -> Result<Option<Device>, St
 async fn unpair(tx: &mut Tx, device: &Device, now: Timestamp) -> Result<(), StoreError> {
     lock_owner(tx, device.owner).await?;
     tx.execute("UPDATE devices SET unpaired_at = $2, token_hash = NULL WHERE device_id = $1", params![device.id, now]).await?;
-    for table in ["shared_sessions", "shares", "session_holders"] {
+    for table in ["shared_sessions", "shares", "session_holders", "readable_graphs"] {
         tx.execute(&format!("DELETE FROM {table} WHERE device_id = $1"), params![device.id]).await?;
     }
     arrows::withdraw(tx, Withdrawn::Unpaired(device.id), now).await?;

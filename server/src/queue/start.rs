@@ -1,7 +1,10 @@
 //! The claim: a device says that it is about to run a command, immediately before it does.
 use domain::{CommandId, ExecutionId, Timestamp, command::Status, text::RUN_NOT_FOUND};
 
-use super::{Device, Queue, arrows};
+use super::{
+    Device, Queue,
+    arrows::{self, Started},
+};
 use crate::store::{Collides, StoreError, Tx, params};
 
 #[derive(Debug, thiserror::Error)]
@@ -29,16 +32,16 @@ struct Start {
 }
 
 impl Queue {
-    /// Grants the command to this execution, again if it already has it. The answer is the cancel flag.
-    pub async fn start(&self, device: &Device, command: CommandId, execution: ExecutionId) -> Result<bool, ClaimError> {
+    /// Grants the command to this execution, again if it already has it. 
+    pub async fn start(&self, device: &Device, command: CommandId, execution: ExecutionId) -> Result<Started, ClaimError> {
         let start = Start { device: device.clone(), command, execution, now: self.now() };
         self.store.write(start, |tx, it| Box::pin(run(tx, it))).await
     }
 }
 
-async fn run(tx: &mut Tx, it: &Start) -> Result<bool, ClaimError> {
-    if let Some(cancel) = arrows::start(tx, it.command, it.device.id, &it.execution, it.now).await? {
-        return Ok(cancel);
+async fn run(tx: &mut Tx, it: &Start) -> Result<Started, ClaimError> {
+    if let Some(started) = arrows::start(tx, it.command, it.device.id, &it.execution, it.now).await? {
+        return Ok(started);
     }
     let (status, _) = standing(tx, it.command, it.device.id, it.now).await?.ok_or(ClaimError::NotFound)?;
     Err(ClaimError::NotYours(status))

@@ -55,6 +55,9 @@ pub struct Submitted {
     pub replayed: bool,
 }
 
+pub(super) const EARLIER: &str = "SELECT request_hash, command_id FROM commands WHERE agent_id = $1 AND key_hash = $2";
+pub(super) const QUEUED: &str = "SELECT count(*) FROM commands WHERE project_id = $1 AND status = 'queued' AND expires_at > $2";
+
 struct Submit {
     by: Granted,
     session: GraphSessionId,
@@ -146,8 +149,7 @@ async fn look(tx: &mut Tx, it: &Submit) -> Result<Found, SubmitError> {
 
 /// The command this key already made.
 async fn earlier(tx: &mut Tx, it: &Submit) -> Result<Option<view::CommandView>, SubmitError> {
-    let sql = "SELECT request_hash, command_id FROM commands WHERE agent_id = $1 AND key_hash = $2";
-    let Some(row) = tx.row(sql, params![it.by.agent, &it.key_hash]).await? else { return Ok(None) };
+    let Some(row) = tx.row(EARLIER, params![it.by.agent, &it.key_hash]).await? else { return Ok(None) };
     if row.text(0)? != it.request_hash {
         return Err(SubmitError::KeyConflict);
     }
@@ -188,8 +190,7 @@ async fn enqueue(tx: &mut Tx, it: &Submit) -> Result<(view::CommandView, bool), 
     if target.schema != it.checked_schema {
         return Err(SubmitError::SchemaMoved);
     }
-    let sql = "SELECT count(*) FROM commands WHERE project_id = $1 AND status = 'queued' AND expires_at > $2";
-    let queued = tx.row(sql, params![target.project, it.now]).await?.map_or(Ok(0), |row| row.int(0))?;
+    let queued = tx.row(QUEUED, params![target.project, it.now]).await?.map_or(Ok(0), |row| row.int(0))?;
     if queued >= it.queued_per_project as i64 {
         return Err(SubmitError::QueueFull { limit: it.queued_per_project });
     }

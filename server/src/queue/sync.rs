@@ -43,6 +43,10 @@ const ENVELOPE_BYTES: usize = 64 * 1024;
 /// What one offered command takes beside its arguments, at most.
 const COMMAND_BYTES: usize = 1_280;
 
+pub(super) const WAITING: &str = "SELECT seq, arguments_bytes FROM commands
+  WHERE device_id = $1 AND project_id = $2 AND status = 'queued' AND expires_at > $3 ORDER BY seq LIMIT 1000";
+pub(super) const RUNNING: &str = "SELECT command_id, execution_id FROM commands WHERE device_id = $1 AND project_id = $2 AND status = 'running' ORDER BY seq";
+
 struct Sync {
     device: Device,
     request: SyncRequest,
@@ -196,9 +200,7 @@ async fn offer(tx: &mut Tx, it: &Sync) -> Result<SyncAnswer, SyncError> {
     if it.request.metadata_only || standing.disabled {
         return Ok(answer);
     }
-    let sql = "SELECT seq, arguments_bytes FROM commands
-                WHERE device_id = $1 AND project_id = $2 AND status = 'queued' AND expires_at > $3 ORDER BY seq LIMIT 1000";
-    let waiting = tx.query(sql, params![device, project, it.now]).await?;
+    let waiting = tx.query(WAITING, params![device, project, it.now]).await?;
     let (mut last, mut bytes) = (None, ENVELOPE_BYTES);
     for row in &waiting {
         bytes += row.int(1)? as usize + COMMAND_BYTES;
@@ -228,8 +230,7 @@ async fn offer(tx: &mut Tx, it: &Sync) -> Result<SyncAnswer, SyncError> {
 }
 
 async fn running(tx: &mut Tx, it: &Sync) -> Result<Vec<RunningCommand>, StoreError> {
-    let sql = "SELECT command_id, execution_id FROM commands WHERE device_id = $1 AND project_id = $2 AND status = 'running' ORDER BY seq";
-    let rows = tx.query(sql, params![it.device.id, it.request.project_id]).await?;
+    let rows = tx.query(RUNNING, params![it.device.id, it.request.project_id]).await?;
     rows.iter().map(|row| Ok(RunningCommand { command_id: row.id::<CommandId>(0)?, execution_id: row.id(1)? })).collect()
 }
 

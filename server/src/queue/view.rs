@@ -76,8 +76,11 @@ const COLUMNS: &str = "c.command_id, c.project_id, c.graph_session_id, c.status,
 
 /// Reads one command by a condition on `c`.
 pub async fn find(tx: &mut Tx, condition: &str, params: &[Value], now: Timestamp) -> Result<Option<CommandView>, StoreError> {
-    let sql = format!("SELECT {COLUMNS}, {DESKTOP_COLUMNS} FROM commands c JOIN devices d ON d.device_id = c.device_id WHERE {condition}");
-    tx.row(&sql, params).await?.map(|row| read(&row, now)).transpose()
+    tx.row(&statement(condition), params).await?.map(|row| read(&row, now)).transpose()
+}
+
+pub fn statement(condition: &str) -> String {
+    format!("SELECT {COLUMNS}, {DESKTOP_COLUMNS} FROM commands c JOIN devices d ON d.device_id = c.device_id WHERE {condition}")
 }
 
 fn read(row: &Row, now: Timestamp) -> Result<CommandView, StoreError> {

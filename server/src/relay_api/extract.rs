@@ -1,19 +1,22 @@
 //! Who asks, and what: the device behind a token, ids out of the path, bodies with their limit.
+use std::{convert::Infallible, net::IpAddr};
+
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Request},
     http::{HeaderMap, request::Parts},
 };
 use domain::{
     ids::IdError,
-    limits::BODY_BYTES_MAX,
     text::{RELAY_VERSION, RELAY_VERSION_HEADER},
 };
 use serde::de::DeserializeOwned;
 
 use crate::{
     app::App,
+    body,
     http_error::{ApiError, Code},
     queue::Device,
+    serve::Peer,
 };
 
 /// A request of the relay, in the one version this server speaks.
@@ -25,7 +28,7 @@ pub struct Paired(pub Device);
 /// A JSON body of this type.
 pub struct Body<T>(pub T);
 
-/// The body's text, at most [`BODY_BYTES_MAX`] bytes.
+/// The body's text, within its limits.
 pub struct Text(pub String);
 
 /// An id in the path. What cannot be one is answered like one that does not exist.
@@ -56,24 +59,33 @@ impl FromRequestParts<App> for Paired {
         Version::from_request_parts(parts, app).await?;
         let refused = || ApiError::new(Code::Unauthorized, "the device token is missing, was replaced or its device was unpaired");
         let token = bearer(&parts.headers).ok_or_else(refused)?;
-        app.queue.device_of(token).await?.map(Self).ok_or_else(refused)
+        let device = app.queue.device_of(token).await?.ok_or_else(refused)?;
+        app.limiter.take(&device.id.to_string()).map_err(too_many)?;
+        Ok(Self(device))
     }
 }
 
 impl FromRequest<App> for Text {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        let too_large = || ApiError::new(Code::TooLarge, format!("a request body has at most {BODY_BYTES_MAX} bytes"));
-        let bytes = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|e| match is_length_limit(&e) {
-            true => too_large(),
-            false => ApiError::new(Code::Malformed, "the request body ended early"),
-        })?;
-        String::from_utf8(bytes.into()).map(Self).map_err(|_| ApiError::new(Code::Malformed, "the request body is not UTF-8"))
+        Ok(Self(body::read_text(request.into_body()).await?))
     }
 }
 
-pub fn is_length_limit(error: &axum::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>())
+/// Who asks, for guesses: as a trusted proxy says, else the other end of the connection. Nobody inside this process.
+pub struct From(pub Option<IpAddr>);
+
+impl FromRequestParts<App> for From {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let forwarded = parts.headers.get("x-forwarded-for").and_then(|v| v.to_str().ok()).and_then(|v| v.rsplit(',').next()?.trim().parse().ok());
+        let peer = parts.extensions.get::<Peer>().map(|p| p.0);
+        Ok(Self(if app.config.trust_forwarded { forwarded.or(peer) } else { peer }))
+    }
+}
+
+pub fn too_many(seconds: u64) -> ApiError {
+    ApiError { retry_after_s: Some(seconds), ..ApiError::new(Code::TooManyRequests, format!("too many requests; again in {seconds} s")) }
 }
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {

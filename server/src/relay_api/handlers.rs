@@ -6,7 +6,7 @@ use axum::{
     extract::{Query, State},
 };
 use domain::{
-    AgentId, CommandId, ProjectId,
+    AgentId, CommandId, GraphSessionId, ProjectId,
     command::Status,
     limits::{CONTROL_HOLD_MS_MAX, DOORBELL_HOLD_MS_MAX, PAGE_MAX},
     wire::relay as wire,
@@ -14,17 +14,27 @@ use domain::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{Body, Id, Paired, Text, Version};
+use super::extract::{Body, From, Id, Paired, Text, Version, too_many};
 use crate::{
     app::App,
     http_error::{ApiError, Code},
-    queue::commands::CommandFilter,
+    queue::{commands::CommandFilter, owner::PairError, owner_view::GraphText},
 };
 
 type Answer<T> = Result<Json<T>, ApiError>;
 
-pub async fn pair(_: Version, State(app): State<App>, Body(request): Body<wire::PairRequest>) -> Answer<wire::PairAnswer> {
-    Ok(Json(app.queue.pair(request).await?))
+pub async fn pair(
+    _: Version,
+    From(address): From,
+    State(app): State<App>,
+    Body(request): Body<wire::PairRequest>,
+) -> Answer<wire::PairAnswer> {
+    app.guesses.admit(address).await.map_err(too_many)?;
+    let paired = app.queue.pair(request).await;
+    if matches!(paired, Err(PairError::BadCode)) {
+        app.guesses.wrong(address, "pairing code");
+    }
+    Ok(Json(paired?))
 }
 
 pub async fn unpair(Paired(device): Paired, State(app): State<App>) -> Answer<Value> {
@@ -49,8 +59,11 @@ pub async fn start(
     State(app): State<App>,
     Body(request): Body<wire::StartRequest>,
 ) -> Answer<wire::StartAnswer> {
-    let cancel = app.queue.start(&device, command, request.execution_id).await?;
-    Ok(Json(wire::StartAnswer { status: Status::Running.as_str().into(), cancel }))
+    let started = app.queue.start(&device, command, request.execution_id).await?;
+    if let Some(waited_ms) = started.waited_ms {
+        app.metrics.picked_up(waited_ms);
+    }
+    Ok(Json(wire::StartAnswer { status: Status::Running.as_str().into(), cancel: started.cancel }))
 }
 
 pub async fn control(
@@ -99,6 +112,31 @@ pub async fn mint_agent_token(
 ) -> Answer<wire::AgentTokenAnswer> {
     let (agent_id, token) = app.queue.mint_agent_token(device.owner, grant).await?;
     Ok(Json(wire::AgentTokenAnswer { agent_id, token, mcp_url: app.config.mcp_url() }))
+}
+
+pub async fn connect_code(Paired(device): Paired, State(app): State<App>, Body(grant): Body<wire::GrantRequest>) -> Answer<wire::ConnectCodeAnswer> {
+    let (connect_code, expires_at) = app.queue.connect_code(device.owner, grant).await?;
+    Ok(Json(wire::ConnectCodeAnswer { connect_code, expires_at, mcp_url: app.config.mcp_url() }))
+}
+
+pub async fn sign_in_code(Paired(device): Paired, State(app): State<App>) -> Answer<Value> {
+    let (code, expires_at) = app.queue.sign_in_code(device.owner).await?;
+    Ok(Json(json!({"sign_in_code": code, "expires_at": expires_at, "url": format!("{}/owner", app.config.public_url)})))
+}
+
+pub async fn put_graph(
+    Paired(device): Paired,
+    Id(session): Id<GraphSessionId>,
+    State(app): State<App>,
+    Body(graph): Body<GraphText>,
+) -> Answer<Value> {
+    app.queue.put_graph(&device, session, graph).await?;
+    Ok(Json(json!({"graph_session_id": session})))
+}
+
+pub async fn delete_graph(Paired(device): Paired, Id(session): Id<GraphSessionId>, State(app): State<App>) -> Answer<Value> {
+    app.queue.delete_graph(&device, session).await?;
+    Ok(Json(json!({"graph_session_id": session})))
 }
 
 pub async fn agents(Paired(device): Paired, State(app): State<App>) -> Answer<wire::AgentList> {

@@ -5,29 +5,43 @@ mod held;
 
 use axum::{
     Router,
-    routing::{delete, get, patch, post},
+    routing::{delete, get, patch, post, put},
 };
 
-use crate::app::App;
-pub use extract::{bearer, is_length_limit};
+use crate::app::{Access, App, Route};
+pub use extract::{From, bearer, too_many};
 pub use held::Held;
 
-pub fn router() -> Router<App> {
-    use handlers as h;
-    let api = Router::new()
-        .route("/pair", post(h::pair))
-        .route("/device", delete(h::unpair))
-        .route("/graph-relays/sync", post(h::sync))
-        .route("/graph-relays/doorbell", post(h::doorbell))
-        .route("/graph-relays/commands/{id}/start", post(h::start))
-        .route("/graph-relays/commands/{id}/control", post(h::control))
-        .route("/graph-relays/commands/{id}/complete", post(h::complete))
-        .route("/projects", get(h::projects).post(h::create_project))
-        .route("/projects/{id}", patch(h::rename_project).delete(h::delete_project))
-        .route("/agent-tokens", post(h::mint_agent_token))
-        .route("/agents", get(h::agents))
-        .route("/agents/{id}", delete(h::revoke_agent))
-        .route("/commands", get(h::commands))
-        .route("/commands/{id}/cancel", post(h::cancel));
-    Router::new().nest("/external-assistants", api)
+/// The table of routes and the router made from it, so that no route can be missing from the authorization matrix.
+macro_rules! routes {
+    ($($method:ident $path:literal $access:ident $handler:ident;)+) => {
+        pub const ROUTES: &[Route] = &[$(Route { method: stringify!($method), path: concat!("/external-assistants", $path), access: Access::$access }),+];
+
+        pub fn router() -> Router<App> {
+            Router::new()$(.route(concat!("/external-assistants", $path), $method(handlers::$handler)))+
+        }
+    };
+}
+
+routes! {
+    post "/pair" Anybody pair;
+    delete "/device" Device unpair;
+    post "/graph-relays/sync" Device sync;
+    post "/graph-relays/doorbell" Device doorbell;
+    post "/graph-relays/commands/{id}/start" Device start;
+    post "/graph-relays/commands/{id}/control" Device control;
+    post "/graph-relays/commands/{id}/complete" Device complete;
+    get "/projects" Device projects;
+    post "/projects" Device create_project;
+    patch "/projects/{id}" Device rename_project;
+    delete "/projects/{id}" Device delete_project;
+    post "/agent-tokens" Device mint_agent_token;
+    post "/connect-codes" Device connect_code;
+    post "/sign-in-codes" Device sign_in_code;
+    put "/graphs/{id}" Device put_graph;
+    delete "/graphs/{id}" Device delete_graph;
+    get "/agents" Device agents;
+    delete "/agents/{id}" Device revoke_agent;
+    get "/commands" Device commands;
+    post "/commands/{id}/cancel" Device cancel;
 }

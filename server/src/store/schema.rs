@@ -7,7 +7,25 @@ use super::StoreError;
 /// The number of the last step.
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-const STEPS: &[&str] = &[STEP_1];
+const STEPS: &[&str] = &[STEP_1, STEP_2];
+
+/// OAuth, and the owner's browser page.
+const STEP_2: &str = "
+CREATE TABLE clients (client_hash TEXT PRIMARY KEY, client_json TEXT NOT NULL, created_at BIGINT NOT NULL, used_at BIGINT);
+CREATE TABLE connect_codes (code_hash TEXT PRIMARY KEY, owner_id TEXT NOT NULL, grant_json TEXT NOT NULL, expires_at BIGINT NOT NULL, used_at BIGINT);
+CREATE TABLE authorize_requests (request_hash TEXT PRIMARY KEY, request_json TEXT NOT NULL, tries BIGINT NOT NULL, expires_at BIGINT NOT NULL);
+CREATE TABLE authorization_codes (
+  code_hash TEXT PRIMARY KEY, agent_id TEXT NOT NULL, request_json TEXT NOT NULL, scopes TEXT NOT NULL, expires_at BIGINT NOT NULL, used_at BIGINT);
+CREATE TABLE sign_in_codes (code_hash TEXT PRIMARY KEY, owner_id TEXT NOT NULL, expires_at BIGINT NOT NULL);
+CREATE TABLE browser_sessions (cookie_hash TEXT PRIMARY KEY, owner_id TEXT NOT NULL, expires_at BIGINT NOT NULL);
+CREATE TABLE readable_graphs (
+  graph_session_id TEXT PRIMARY KEY, owner_id TEXT NOT NULL, device_id TEXT NOT NULL, name_json TEXT NOT NULL, text_json TEXT NOT NULL,
+  updated_at BIGINT NOT NULL);
+CREATE INDEX readable_graphs_by_owner ON readable_graphs (owner_id);
+ALTER TABLE tokens ADD COLUMN client_id_json TEXT;
+ALTER TABLE tokens ADD COLUMN scopes TEXT;
+ALTER TABLE tokens ADD COLUMN consent_until BIGINT;
+";
 
 const STEP_1: &str = "
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);

@@ -63,10 +63,35 @@ contract! {
     unpairing_withdraws_what_has_not_begun,
     projects_have_one_name_each,
     the_doorbell_rings_only_for_what_this_device_could_start,
+    a_client_connects_by_the_book,
+    a_rotated_token_has_a_grace_and_then_ends_its_grant,
+    a_code_is_used_once_by_whom_it_was_given_to,
+    a_new_consent_is_a_new_agent_unless_the_owner_says_otherwise,
+    the_owners_page_is_read_with_a_code_from_the_desktop,
 }
 
 pub mod cases {
     use super::*;
+
+    pub async fn a_client_connects_by_the_book(w: &mut World) {
+        crate::oauth::by_the_book(w).await;
+    }
+
+    pub async fn a_rotated_token_has_a_grace_and_then_ends_its_grant(w: &mut World) {
+        crate::oauth::rotation(w).await;
+    }
+
+    pub async fn a_code_is_used_once_by_whom_it_was_given_to(w: &mut World) {
+        crate::oauth::codes(w).await;
+    }
+
+    pub async fn a_new_consent_is_a_new_agent_unless_the_owner_says_otherwise(w: &mut World) {
+        crate::oauth::continuing(w).await;
+    }
+
+    pub async fn the_owners_page_is_read_with_a_code_from_the_desktop(w: &mut World) {
+        crate::matrix_of_access::owners_page(w).await;
+    }
 
     pub async fn a_run_goes_from_ticket_to_result_byte_for_byte(w: &mut World) {
         let (desk, project, agent) = w.set_up().await;

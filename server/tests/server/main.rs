@@ -3,7 +3,13 @@
 
 mod cluster;
 mod contract;
+mod documents;
+mod instances;
 mod limits;
+mod matrix;
+mod matrix_of_access;
+mod oauth;
+mod program;
 mod published;
 mod waits;
 mod world;

@@ -56,7 +56,7 @@ impl Reply {
     }
 }
 
-async fn open(place: &Place, clock: &Arc<AtomicI64>, seed: &Arc<AtomicU64>) -> App {
+async fn open(config: Config, clock: &Arc<AtomicI64>, seed: &Arc<AtomicU64>) -> App {
     let (clock, seed) = (clock.clone(), seed.clone());
     let now = move || Timestamp::from_ms(clock.load(Ordering::Relaxed));
     let random = move |out: &mut [u8]| {
@@ -67,7 +67,7 @@ async fn open(place: &Place, clock: &Arc<AtomicI64>, seed: &Arc<AtomicU64>) -> A
             chunk.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes()[..chunk.len()]);
         }
     };
-    App::open(Config::at(place.clone(), URL), Arc::new(now), Arc::new(random)).await.unwrap()
+    App::open(config, Arc::new(now), Arc::new(random)).await.unwrap()
 }
 
 impl World {
@@ -78,14 +78,28 @@ impl World {
     }
 
     pub async fn at(place: Place, dir: Option<tempfile::TempDir>) -> Self {
+        let config = Config::at(place, URL);
+        Self::configured(config, dir).await
+    }
+
+    /// On SQLite, with settings of its own.
+    pub async fn with(settings: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::at(Place::Sqlite { path: dir.path().join("q.db"), durability: Durability::None }, URL);
+        settings(&mut config);
+        Self::configured(config, Some(dir)).await
+    }
+
+    async fn configured(config: Config, dir: Option<tempfile::TempDir>) -> Self {
+        let place = config.place.clone();
         let (clock, seed) = (Arc::new(AtomicI64::new(START_MS)), Arc::new(AtomicU64::new(7)));
-        let app = open(&place, &clock, &seed).await;
+        let app = open(config, &clock, &seed).await;
         Self { router: app.router(), app, place, clock, seed, _dir: dir }
     }
 
     /// The process is gone and another one starts on the same database.
     pub async fn restart(&mut self) {
-        self.app = open(&self.place, &self.clock, &self.seed).await;
+        self.app = open(Config::at(self.place.clone(), URL), &self.clock, &self.seed).await;
         self.router = self.app.router();
     }
 

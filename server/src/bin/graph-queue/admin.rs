@@ -1,0 +1,104 @@
+//! Lists, revocations and the doctor.
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::ensure;
+use clap::Subcommand;
+use domain::{AgentId, DeviceId, Timestamp};
+use server::App;
+
+use crate::settings::Settings;
+
+#[derive(Subcommand)]
+pub enum List {
+    List,
+}
+
+#[derive(Subcommand)]
+pub enum ListOrRevoke {
+    List,
+    /// End its access at once.
+    Revoke {
+        id: String,
+    },
+}
+
+fn when(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| "never".into(), |at| at.to_string())
+}
+
+pub async fn owners(app: &App) -> anyhow::Result<()> {
+    for row in app.queue.all_owners().await? {
+        println!("{}  {}  {} devices, {} agents", row.id, row.name, row.devices, row.agents);
+    }
+    Ok(())
+}
+
+pub async fn devices(app: &App, what: ListOrRevoke) -> anyhow::Result<()> {
+    match what {
+        ListOrRevoke::List => {
+            for row in app.queue.all_devices().await? {
+                let state = if row.unpaired { "unpaired" } else { "paired" };
+                println!("{}  {}  {}  {state}, last contact {}", row.device.id, row.owner, row.name, when(row.last_contact_at));
+            }
+        }
+        ListOrRevoke::Revoke { id } => {
+            ensure!(app.queue.unpair_by_id(DeviceId::parse(&id)?).await?, "there is no device {id}");
+            println!("unpaired {id}");
+        }
+    }
+    Ok(())
+}
+
+pub async fn agents(app: &App, what: ListOrRevoke) -> anyhow::Result<()> {
+    match what {
+        ListOrRevoke::List => {
+            for row in app.queue.all_agents().await? {
+                let state = if row.revoked { "revoked" } else { "connected" };
+                println!("{}  {}  {}  {} {state}, last used {}", row.id, row.owner_name, row.name, row.kind, when(row.last_used_at));
+            }
+        }
+        ListOrRevoke::Revoke { id } => {
+            ensure!(app.queue.revoke_by_id(AgentId::parse(&id)?).await?, "there is no connected agent {id}");
+            println!("revoked {id}");
+        }
+    }
+    Ok(())
+}
+
+/// One line per finding; fails if any of them needs doing something.
+pub async fn doctor(settings: &Settings) -> anyhow::Result<ExitCode> {
+    let mut healthy = true;
+    let mut say = |ok: bool, text: String| {
+        healthy &= ok;
+        println!("{} {text}", if ok { "ok     " } else { "problem" });
+    };
+    match crate::open(settings).await {
+        Err(e) => say(false, format!("the database {} cannot be opened: {e:#}", settings.database_name())),
+        Ok(app) => {
+            say(true, format!("the database {} opens and has schema {}", settings.database_name(), server::store::SCHEMA_VERSION));
+            let health = app.queue.integrity().await?;
+            say(health == "ok", format!("its own check says: {health}"));
+            let owners = app.queue.all_owners().await?;
+            let hint = if owners.is_empty() { "; make one with: graph-queue pair --owner NAME" } else { "" };
+            say(true, format!("{} owners, {} devices{hint}", owners.len(), owners.iter().map(|o| o.devices).sum::<i64>()));
+            let (queued, running, oldest) = app.queue.depth().await?;
+            say(true, format!("{queued} queued (the oldest for {oldest} s), {running} running"));
+            app.close().await;
+        }
+    }
+    let url = settings.public_url.clone().unwrap_or_else(|| format!("http://{}", settings.listen()));
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?;
+    match client.get(format!("{url}/readyz")).send().await {
+        Ok(reply) if reply.status().is_success() => say(true, format!("{url} answers")),
+        Ok(reply) => say(false, format!("{url} answers {} at /readyz: is it this queue?", reply.status())),
+        Err(e) => say(false, format!("{url} does not answer ({}): start it with graph-queue serve, or check proxy and name", e.without_url())),
+    }
+    match client.get(format!("{url}/.well-known/oauth-protected-resource/mcp")).send().await {
+        Ok(reply) if reply.status().is_success() => {
+            let named = reply.json::<serde_json::Value>().await.ok().and_then(|v| v["resource"].as_str().map(str::to_owned)).unwrap_or_default();
+            say(named == format!("{url}/mcp"), format!("it names itself {named}; clients compare that with the address they were given"));
+        }
+        Ok(_) | Err(_) => {}
+    }
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

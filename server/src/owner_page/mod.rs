@@ -1,0 +1,152 @@
+//! The owner's own page in a browser: what is queued and what ran, and the Graphs the owner made readable. It changes nothing.
+//!
+//! Signed in by a one-time code from the desktop, with a cookie of its own and no script; apart from consent, so that neither can be
+//! used for the other.
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{Html, IntoResponse, Response},
+    routing::{get, post},
+};
+use domain::GraphSessionId;
+
+use crate::{
+    app::{Access, App, Route},
+    body,
+    http_error::ApiError,
+    oauth::{Form, escape},
+    queue::owner_view::{Overview, SESSION_TTL_MS},
+    relay_api::{From, too_many},
+};
+
+pub const ROUTES: &[Route] = &[
+    Route { method: "get", path: "/owner", access: Access::Anybody },
+    Route { method: "post", path: "/owner/sign-in", access: Access::Anybody },
+    Route { method: "post", path: "/owner/sign-out", access: Access::Anybody },
+    Route { method: "get", path: "/owner/graphs/{id}", access: Access::Anybody },
+];
+
+const COOKIE: &str = "graph_queue_owner";
+
+pub fn router() -> Router<App> {
+    Router::new()
+        .route("/owner", get(overview))
+        .route("/owner/sign-in", post(sign_in))
+        .route("/owner/sign-out", post(sign_out))
+        .route("/owner/graphs/{id}", get(graph))
+}
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2024;background:#fbfcfd}\
+table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid #e0e1e6}\
+pre{background:#f0f1f3;padding:1rem;overflow:auto}input{font:1.2rem ui-monospace,monospace;padding:.4rem}button{font:inherit;padding:.5rem 1rem}\
+.bad{color:#a3141f}:focus-visible{outline:3px solid #0b5cad;outline-offset:2px}";
+
+fn page(app: &App, status: StatusCode, title: &str, body: &str) -> Response {
+    let nonce = crate::secret::hex(&crate::ports::bytes::<12>(&*app.queue.random));
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{}</title><style nonce=\"{nonce}\">{STYLE}</style></head><body><main>{body}</main></body></html>",
+        escape(title)
+    );
+    let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
+    let mut response = (status, Html(html)).into_response();
+    let headers = response.headers_mut();
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn ask_code(app: &App, status: StatusCode, wrong: &str) -> Response {
+    let body = format!(
+        "<h1>Graph Queue</h1><form method=\"post\" action=\"/owner/sign-in\"><p><label for=\"code\">Sign-in code, from Graph Desk → Connections</label></p>{wrong}\
+         <p><input id=\"code\" name=\"code\" autocomplete=\"off\" spellcheck=\"false\" maxlength=\"12\" autofocus> <button>Sign in</button></p></form>"
+    );
+    page(app, status, "Sign in", &body)
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(';'));
+    let mut pairs = all.filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+}
+
+fn to_overview(app: &App, cookie: &str, max_age_s: i64) -> Response {
+    let secure = if app.config.public_url.starts_with("https://") { "; Secure" } else { "" };
+    let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "/owner")]).into_response();
+    let set = format!("{COOKIE}={cookie}; Path=/owner; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}");
+    if let Ok(set) = HeaderValue::from_str(&set) {
+        response.headers_mut().insert(header::SET_COOKIE, set);
+    }
+    response
+}
+
+async fn sign_in(From(address): From, State(app): State<App>, body: Body) -> Response {
+    let form = Form::parse(&body::read_text(body).await.unwrap_or_default());
+    if let Err(seconds) = app.guesses.admit(address).await {
+        return too_many(seconds).into_response();
+    }
+    match app.queue.sign_in(form.get("code").unwrap_or_default()).await {
+        Ok(Some(cookie)) => to_overview(&app, &cookie, SESSION_TTL_MS / 1000),
+        Ok(None) => {
+            app.guesses.wrong(address, "sign-in code");
+            ask_code(&app, StatusCode::BAD_REQUEST, "<p class=\"bad\" role=\"alert\">This code is wrong, was used or has expired.</p>")
+        }
+        Err(e) => ApiError::from(e).into_response(),
+    }
+}
+
+async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Response {
+    if let Some(cookie) = cookie(&headers)
+        && let Err(e) = app.queue.sign_out(cookie).await
+    {
+        return ApiError::from(e).into_response();
+    }
+    to_overview(&app, "", 0)
+}
+
+async fn overview(State(app): State<App>, headers: HeaderMap) -> Response {
+    let seen = match cookie(&headers) {
+        Some(cookie) => app.queue.overview(cookie).await,
+        None => Ok(None),
+    };
+    match seen {
+        Ok(Some(overview)) => page(&app, StatusCode::OK, "Graph Queue", &render(&overview)),
+        Ok(None) => ask_code(&app, StatusCode::OK, ""),
+        Err(e) => ApiError::from(e).into_response(),
+    }
+}
+
+fn render(it: &Overview) -> String {
+    let mut out = format!("<h1>{}</h1><form method=\"post\" action=\"/owner/sign-out\"><button>Sign out</button></form><h2>Projects</h2><ul>", escape(&it.owner));
+    for name in &it.projects {
+        out.push_str(&format!("<li>{}</li>", escape(name)));
+    }
+    out.push_str("</ul><h2>Commands</h2><table><tr><th>Queued</th><th>Graph</th><th>Agent</th><th>State</th></tr>");
+    for c in &it.commands {
+        let reason = c.reason.as_deref().filter(|r| *r != "done").map(|r| format!(" ({})", escape(r))).unwrap_or_default();
+        out.push_str(&format!("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{reason}</td></tr>", c.queued_at, escape(&c.slug), escape(&c.agent), escape(&c.status)));
+    }
+    out.push_str("</table><h2>Graphs you made readable</h2><ul>");
+    for (id, name) in &it.graphs {
+        out.push_str(&format!("<li><a href=\"/owner/graphs/{id}\">{}</a></li>", escape(name)));
+    }
+    out.push_str("</ul>");
+    out
+}
+
+async fn graph(State(app): State<App>, headers: HeaderMap, Path(id): Path<String>) -> Response {
+    let (Some(cookie), Ok(id)) = (cookie(&headers), GraphSessionId::parse(&id)) else { return ask_code(&app, StatusCode::OK, "") };
+    match app.queue.readable_graph(cookie, id).await {
+        Ok(Some((name, text))) => {
+            let body = format!("<p><a href=\"/owner\">Back</a></p><h1>{}</h1><pre>{}</pre>", escape(&name), crate::oauth::escape_lines(&text));
+            page(&app, StatusCode::OK, &name, &body)
+        }
+        Ok(None) => page(&app, StatusCode::NOT_FOUND, "Not here", "<h1>This Graph is not readable here</h1><p><a href=\"/owner\">Back</a></p>"),
+        Err(e) => ApiError::from(e).into_response(),
+    }
+}
