@@ -32,6 +32,9 @@ const COMPLETE_MS: u64 = 15_000;
 const COMPLETE_MS_MAX: u64 = 28_000;
 const BYTES_PER_MS: u64 = 10;
 
+/// Longest wait that is taken from somebody who does not speak our language.
+const GATEWAY_WAIT_MS_MAX: u64 = 120_000;
+
 /// The server's words are shown and stored; not more of them than this.
 const WORDS_CHARS_MAX: usize = 500;
 
@@ -325,16 +328,24 @@ fn read_status(answer: &http::Response<Bytes>) -> Result<(), AskError> {
     if status.is_success() {
         return Ok(());
     }
-    let Ok(wire::ErrorBody { error, status: state }) = serde_json::from_slice(answer.body()) else {
-        return Err(AskError::NotOurs { status: status.as_u16() });
-    };
-    let message = cut_chars(&error.message, WORDS_CHARS_MAX).to_owned();
     let retry_after_ms =
         answer.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse::<u64>().ok()).map(|s| s.saturating_mul(1000));
+    let asks_to_wait = status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::SERVICE_UNAVAILABLE && retry_after_ms.is_some());
+    let Ok(wire::ErrorBody { error, status: state }) = serde_json::from_slice(answer.body()) else {
+        // A gateway in front of the queue may ask for patience too; it is taken at its word for a while.
+        return Err(match retry_after_ms {
+            Some(ms) if asks_to_wait => AskError::TooMany {
+                retry_after_ms: Some(ms.min(GATEWAY_WAIT_MS_MAX)),
+                message: format!("something in front of it answers {}", status.as_u16()),
+            },
+            Some(_) | None => AskError::NotOurs { status: status.as_u16() },
+        });
+    };
+    let message = cut_chars(&error.message, WORDS_CHARS_MAX).to_owned();
     if status == StatusCode::UNAUTHORIZED {
         return Err(AskError::Unauthorized { message });
     }
-    if status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::SERVICE_UNAVAILABLE && retry_after_ms.is_some()) {
+    if asks_to_wait {
         return Err(AskError::TooMany { retry_after_ms, message });
     }
     // What HTTP says it means: a server fault may pass, whatever the envelope thinks.

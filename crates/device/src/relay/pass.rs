@@ -39,6 +39,8 @@ pub struct PassReport {
 enum Claim {
     /// Ended or let go: the next command may be claimed.
     Settled,
+    /// In hand already: nothing was done, so this alone is no reason for another pass.
+    Untouched,
     /// No answer yet: nothing else is claimed until there is one.
     Unanswered(AskError),
 }
@@ -63,6 +65,7 @@ impl Relay {
         for claim in self.store.claims()? {
             match self.settle_claim(&claim).await? {
                 Claim::Settled => report.handled += 1,
+                Claim::Untouched => {}
                 Claim::Unanswered(error) => unanswered = Some(error),
             }
         }
@@ -80,6 +83,7 @@ impl Relay {
             }
             match self.handle(project, offer).await? {
                 Claim::Settled => report.handled += 1,
+                Claim::Untouched => {}
                 Claim::Unanswered(error) => return Err(error.into()),
             }
         }
@@ -197,7 +201,7 @@ impl Relay {
     async fn handle(&self, project: ProjectId, offer: Offer) -> Result<Claim, PassError> {
         let Some((_, link)) = self.linked() else { return Ok(Claim::Settled) };
         match self.store.seen(offer.command)? {
-            Seen::InHand => return Ok(Claim::Settled),
+            Seen::InHand => return Ok(Claim::Untouched),
             Seen::Ended => {
                 self.store.report_again(offer.command, link.device, self.now())?;
                 self.deliver_one(offer.command).await?;

@@ -65,6 +65,10 @@ async fn a_page_is_no_answer_and_an_envelope_is_a_refusal() {
     assert!(refused.is_final() && refused.to_string() == "No such project", "{refused:?}");
     let (address, _seen) = server(Some(http("429 Too Many Requests", "retry-after: 7\r\n", envelope)));
     assert!(matches!(client(&address).projects().await, Err(AskError::TooMany { retry_after_ms: Some(7_000), .. })));
+    let (address, _seen) = server(Some(http("503 Service Unavailable", "retry-after: 3600\r\n", "<html>maintenance</html>")));
+    assert!(matches!(client(&address).projects().await, Err(AskError::TooMany { retry_after_ms: Some(120_000), .. })));
+    let (address, _seen) = server(Some(http("503 Service Unavailable", "", "<html>maintenance</html>")));
+    assert_eq!(client(&address).projects().await.unwrap_err(), AskError::NotOurs { status: 503 });
     let (address, _seen) = server(Some(http("500 Internal Server Error", "", envelope)));
     assert!(!client(&address).projects().await.unwrap_err().is_final(), "a server fault may pass");
 }

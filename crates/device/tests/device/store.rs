@@ -141,3 +141,76 @@ async fn the_first_ending_of_an_execution_stands_and_the_history_finds_it() {
     assert_eq!(world.store.execution(&id(0)).unwrap().unwrap().reason.as_deref(), Some("device_restarted"));
     assert!(world.store.outbox().unwrap().is_empty(), "the owner's own executions are nobody else's business");
 }
+
+fn log_event(seq: u64) -> domain::wire::event::FleetEvent {
+    let text = "x".repeat(2_000);
+    domain::wire::event::FleetEvent { seq, at: t(0), what: domain::wire::event::FleetWhat::Log { text } }
+}
+
+fn execution(n: u8) -> NewExecution {
+    NewExecution {
+        id: ExecutionId::from_random([n; 16]),
+        graph: domain::GraphSessionId::from_random([n; 16]),
+        graph_name: "Logs".into(),
+        version: 1,
+        args: args(),
+        dry: false,
+        resumed_from: None,
+        origin: Origin::Owner,
+    }
+}
+
+#[test]
+fn three_graphs_log_while_the_history_is_read_and_nothing_is_ever_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), t(0)).unwrap();
+    std::thread::scope(|scope| {
+        for n in 1..=3u8 {
+            let store = store.clone();
+            scope.spawn(move || {
+                let id = execution(n).id;
+                store.begin_execution(&execution(n), t(0)).unwrap();
+                for batch in 0..400 {
+                    let events: Vec<_> = (0..5).map(|i| log_event(batch * 5 + i + 1)).collect();
+                    store.append_events(&id, &events, Default::default()).unwrap();
+                }
+                let done = Outcome::Completed { result: args(), used: Used::default() };
+                store.end_execution(&id, &done, &Default::default(), t(1)).unwrap();
+            });
+        }
+        for _ in 0..2 {
+            let store = store.clone();
+            scope.spawn(move || {
+                while store
+                    .executions(&ExecutionQuery { limit: 50, ..Default::default() })
+                    .unwrap()
+                    .rows
+                    .iter()
+                    .filter(|r| r.ended_at.is_some())
+                    .count()
+                    < 3
+                {
+                    store.events(&execution(1).id, 0).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(store.events(&execution(2).id, 1_990).unwrap().len(), 10);
+    let log = std::fs::metadata(folder.path().join("desk.db-wal")).unwrap().len();
+    assert!(log < 64 * 1024 * 1024, "{log} bytes of log");
+}
+
+#[test]
+fn opening_a_profile_ends_what_a_dead_process_left_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), t(0)).unwrap();
+    store.begin_execution(&execution(1), t(0)).unwrap();
+    let totals = device::store::RunningTotals { tokens: 42, cost: Some(0.5), agents_done: 1, agents_failed: 0 };
+    store.append_events(&execution(1).id, &[log_event(1)], totals).unwrap();
+    drop(store);
+    let store = Store::open(folder.path(), t(9)).unwrap();
+    let record = store.execution(&execution(1).id).unwrap().unwrap();
+    assert_eq!((record.reason.as_deref(), record.ended_at), (Some("device_restarted"), Some(t(9))));
+    assert_eq!(record.totals, totals, "what it used is not forgotten");
+    assert_eq!(store.events(&record.id, 0).unwrap().len(), 1);
+}
