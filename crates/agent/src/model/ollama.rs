@@ -37,7 +37,11 @@ impl Ollama<'_> {
             let after = retry_after(answer.headers());
             let text = tokio::time::timeout(stall, answer.text()).await.map_err(stalled)?.unwrap_or_default();
             let message = self.provider.scrub(&text);
-            return Err(if is_overflow(&message) { ModelError::Overflow(message) } else { ModelError::Status { status, message, retry_after: after } });
+            return Err(if is_overflow(&message) {
+                ModelError::Overflow(message)
+            } else {
+                ModelError::Status { status, message, retry_after: after }
+            });
         }
         let (mut stream, mut pending, mut heard, mut size) = (answer.bytes_stream(), Vec::new(), Heard::default(), Streamed::default());
         loop {
@@ -60,14 +64,25 @@ impl Ollama<'_> {
     }
 
     /// One line of the stream; the reply once the last was read.
-    fn line(&self, line: &[u8], heard: &mut Heard, size: &mut Streamed, on_text: &(dyn Fn(&str) + Send + Sync), context: u64) -> Result<Option<ModelReply>, ModelError> {
+    fn line(
+        &self,
+        line: &[u8],
+        heard: &mut Heard,
+        size: &mut Streamed,
+        on_text: &(dyn Fn(&str) + Send + Sync),
+        context: u64,
+    ) -> Result<Option<ModelReply>, ModelError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
         let value: Value = serde_json::from_slice(line).map_err(|e| ModelError::Broken(format!("a line of the answer cannot be read: {e}")))?;
         if let Some(error) = value.get("error") {
             let message = self.provider.scrub(error.as_str().unwrap_or(&error.to_string()));
-            return Err(if is_overflow(&message) { ModelError::Overflow(message) } else { ModelError::Status { status: 500, message, retry_after: None } });
+            return Err(if is_overflow(&message) {
+                ModelError::Overflow(message)
+            } else {
+                ModelError::Status { status: 500, message, retry_after: None }
+            });
         }
         let at = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or("");
         for text in [at("/message/thinking"), at("/message/content")] {
@@ -134,7 +149,8 @@ fn body(name: &str, request: &ModelRequest, context: u64) -> Value {
         "options": { "num_ctx": context, "num_predict": request.max_tokens },
     });
     if !request.tools.is_empty() {
-        let tool = |t: &ModelTool| json!({ "type": "function", "function": { "name": t.name, "description": t.description, "parameters": t.schema } });
+        let tool =
+            |t: &ModelTool| json!({ "type": "function", "function": { "name": t.name, "description": t.description, "parameters": t.schema } });
         body["tools"] = request.tools.iter().map(tool).collect();
     }
     if let Some(schema) = &request.schema {
@@ -148,9 +164,14 @@ fn message(message: &Message) -> Value {
         Message::User(text) => json!({ "role": "user", "content": text }),
         Message::Tool { tool, output, .. } => json!({ "role": "tool", "tool_name": tool, "content": output }),
         Message::Model(said) => {
-            let call = |c: &ModelToolCall| json!({ "function": { "name": c.tool, "arguments": c.input.as_ref().map_or(Value::Null, RawJson::to_value) } });
+            let call =
+                |c: &ModelToolCall| json!({ "function": { "name": c.tool, "arguments": c.input.as_ref().map_or(Value::Null, RawJson::to_value) } });
             let calls: Vec<Value> = said.calls.iter().map(call).collect();
-            if calls.is_empty() { json!({ "role": "assistant", "content": said.text }) } else { json!({ "role": "assistant", "content": said.text, "tool_calls": calls }) }
+            if calls.is_empty() {
+                json!({ "role": "assistant", "content": said.text })
+            } else {
+                json!({ "role": "assistant", "content": said.text, "tool_calls": calls })
+            }
         }
     }
 }

@@ -352,7 +352,11 @@ async fn ollama_is_spoken_natively_with_its_context_set() {
     let desk = Desk::new(RuleBook::default());
     std::fs::write(desk.path("n"), "42").unwrap();
     let call = json!({ "message": { "role": "assistant", "content": "", "tool_calls": [{ "function": { "name": "read_file", "arguments": { "path": desk.path("n") } } }] }, "done": false });
-    let server = Server::start([ollama(&[call, ollama_end("stop", 30, 9)], After::Close), ollama(&[ollama_text("4"), ollama_text("2"), ollama_end("stop", 50, 2)], After::Close)]).await;
+    let server = Server::start([
+        ollama(&[call, ollama_end("stop", 30, 9)], After::Close),
+        ollama(&[ollama_text("4"), ollama_text("2"), ollama_end("stop", 50, 2)], After::Close),
+    ])
+    .await;
     let fleet = Fleet { desk, ..ollama_at(&server) };
     let answer = fleet.run(AgentSpec { system: Some("Be brief.".into()), max_tokens: Some(64), ..with_tools(&["read_file"]) }).await.unwrap();
     assert_eq!((answer.value.as_str(), answer.usage.input, answer.usage.output), (r#""42""#, 80, 11));
@@ -360,7 +364,10 @@ async fn ollama_is_spoken_natively_with_its_context_set() {
     assert_eq!((first.path.as_str(), &first.body["options"]), ("/api/chat", &json!({ "num_ctx": 4_096, "num_predict": 64 })));
     assert_eq!((&first.body["messages"][0]["role"], &first.body["tools"][0]["function"]["name"]), (&json!("system"), &json!("read_file")));
     let second = server.seen(1).body["messages"].clone();
-    assert_eq!((&second[2]["tool_calls"][0]["function"]["name"], &second[3]["role"], &second[3]["tool_name"]), (&json!("read_file"), &json!("tool"), &json!("read_file")));
+    assert_eq!(
+        (&second[2]["tool_calls"][0]["function"]["name"], &second[3]["role"], &second[3]["tool_name"]),
+        (&json!("read_file"), &json!("tool"), &json!("read_file"))
+    );
 }
 
 #[tokio::test]
@@ -378,7 +385,8 @@ async fn ollamas_failures_mean_what_they_mean_elsewhere() {
         let server = Server::start([answer]).await;
         assert_eq!((ollama_at(&server).code(spec("hi")).await, server.count()), (code, 1));
     }
-    let dropped = Server::start([ollama(&[ollama_text("Hel")], After::Close), ollama(&[ollama_text("Hello"), ollama_end("stop", 9, 4)], After::Close)]).await;
+    let dropped =
+        Server::start([ollama(&[ollama_text("Hel")], After::Close), ollama(&[ollama_text("Hello"), ollama_end("stop", 9, 4)], After::Close)]).await;
     assert_eq!(ollama_at(&dropped).run(spec("hi")).await.unwrap().value.as_str(), r#""Hello""#);
     let endless = ollama(&(0..500).map(|_| ollama_text(" word")).collect::<Vec<_>>(), After::Hang);
     let server = Server::start([endless]).await;
