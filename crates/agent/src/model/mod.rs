@@ -2,6 +2,7 @@
 //! cost and how many calls a provider takes at once is the owner's data ([`Models`]).
 mod discover;
 mod lane;
+mod ollama;
 mod provider;
 mod registry;
 

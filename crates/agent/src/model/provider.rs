@@ -1,4 +1,5 @@
 //! A provider through the `genai` crate: message mapping, event streams and usage are its work; limits, time-outs and the sense of errors ours.
+//! Ollama alone is spoken directly ([`super::ollama`]).
 //!
 //! Nothing here retries. No text that leaves this module holds the key.
 use std::{
@@ -19,7 +20,7 @@ use genai::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Model, ModelError, ModelReply, ModelRequest, ModelToolCall, ModelUsage, Said, Stop, ToolCalls};
+use super::{Message, Model, ModelError, ModelReply, ModelRequest, ModelToolCall, ModelUsage, Said, Stop, ToolCalls, ollama::Ollama};
 use crate::Secret;
 
 const ERROR_CHARS_MAX: usize = 600;
@@ -42,6 +43,7 @@ impl ProviderKind {
             Self::Ollama => "http://127.0.0.1:11434",
         }
     }
+    /// Ollama is spoken by [`super::ollama`]; here it stands only to be complete.
     const fn adapter(self) -> AdapterKind {
         match self {
             Self::Anthropic => AdapterKind::Anthropic,
@@ -122,15 +124,24 @@ fn is_local(address: &str) -> bool {
 /// A provider with its connections, shared by its models and made at the first call.
 pub(super) struct Connection {
     pub(super) provider: Provider,
+    http: OnceLock<reqwest::Client>,
     client: OnceLock<Client>,
 }
 impl Connection {
     pub(super) fn new(provider: Provider) -> Arc<Self> {
-        Arc::new(Self { provider, client: OnceLock::new() })
+        Arc::new(Self { provider, http: OnceLock::new(), client: OnceLock::new() })
     }
 
     pub(super) fn model(self: &Arc<Self>, name: &str) -> Arc<dyn Model> {
         Arc::new(ProviderModel { at: Arc::clone(self), name: name.to_owned() })
+    }
+
+    fn http(&self) -> Result<&reqwest::Client, ModelError> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
+        let built = self.provider.http()?;
+        Ok(self.http.get_or_init(|| built))
     }
 
     fn client(&self) -> Result<&Client, ModelError> {
@@ -138,7 +149,7 @@ impl Connection {
             return Ok(client);
         }
         let unreachable = |e: genai::Error| ModelError::Unreachable(e.to_string());
-        let built = Client::builder().with_reqwest(self.provider.http()?).build().map_err(unreachable)?;
+        let built = Client::builder().with_reqwest(self.http()?.clone()).build().map_err(unreachable)?;
         Ok(self.client.get_or_init(|| built))
     }
 }
@@ -150,7 +161,13 @@ struct ProviderModel {
 
 impl Model for ProviderModel {
     fn call<'a>(&'a self, request: &'a ModelRequest, on_text: &'a (dyn Fn(&str) + Send + Sync)) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.stream(request, on_text))
+        Box::pin(async move {
+            if self.at.provider.kind == ProviderKind::Ollama {
+                let ollama = Ollama { provider: &self.at.provider, http: self.at.http()?, name: &self.name };
+                return ollama.stream(request, on_text).await;
+            }
+            self.stream(request, on_text).await
+        })
     }
 }
 
@@ -193,10 +210,6 @@ impl ProviderModel {
         if let Some(schema) = &request.schema {
             options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
         }
-        if self.at.provider.kind == ProviderKind::Ollama {
-            options.extra_body =
-                self.at.provider.context.map(|tokens| serde_json::json!({ "options": { "num_ctx": tokens, "num_predict": request.max_tokens } }));
-        }
         options
     }
 
@@ -206,10 +219,6 @@ impl ProviderModel {
             && word == "model_context_window_exceeded"
         {
             return Err(ModelError::Overflow("the answer filled it".into()));
-        }
-        // Ollama's stream "ends" also where it was cut: then it has no reason.
-        if end.captured_stop_reason.is_none() && end.captured_usage.is_none() {
-            return Err(ModelError::Broken("it ended before the answer did".into()));
         }
         let usage = end.captured_usage.as_ref().and_then(usage);
         let content = end.captured_content.unwrap_or_default();
@@ -256,14 +265,14 @@ fn in_stream(body: &serde_json::Value, message: String) -> ModelError {
     if is_overflow(&message) { ModelError::Overflow(message) } else { ModelError::Status { status, message, retry_after: None } }
 }
 
-fn is_overflow(text: &str) -> bool {
+pub(super) fn is_overflow(text: &str) -> bool {
     ["exceed_context_size", "context_length_exceeded", "prompt is too long", "maximum context length", "context window"]
         .iter()
         .any(|t| text.contains(t))
 }
 
 /// Seconds, milliseconds in the other header, or an HTTP date measured against the answer's own `Date`: no clock of ours is needed.
-fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
+pub(super) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
     if let Some(ms) = text("retry-after-ms").and_then(|t| t.trim().parse().ok()) {
         return Some(Duration::from_millis(ms));
@@ -276,7 +285,7 @@ fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
     date(after)?.duration_since(date(text("date")?)?).ok()
 }
 
-fn chain(e: &dyn std::error::Error) -> String {
+pub(super) fn chain(e: &dyn std::error::Error) -> String {
     let mut text = e.to_string();
     let mut at = e.source();
     while let Some(cause) = at {
@@ -290,16 +299,16 @@ fn chain(e: &dyn std::error::Error) -> String {
 /// A lower bound of the tokens streamed so far: each piece holds at least one, but some proxies send single characters, so never more than
 /// a third of the bytes.
 #[derive(Default)]
-struct Streamed {
+pub(super) struct Streamed {
     pieces: u64,
     bytes: u64,
 }
 impl Streamed {
-    fn piece(&mut self, bytes: usize) {
+    pub(super) fn piece(&mut self, bytes: usize) {
         self.pieces += 1;
         self.bytes += bytes as u64;
     }
-    fn tokens_at_least(&self) -> u64 {
+    pub(super) fn tokens_at_least(&self) -> u64 {
         self.pieces.min(self.bytes / 3)
     }
 }

@@ -5,11 +5,13 @@
 mod command;
 mod fetch;
 mod folders;
+mod mcp;
 mod read;
 mod write;
 
 pub use command::Commands;
 pub use fetch::{Fetch, Resolve, SystemResolver, is_public};
+pub use mcp::{McpConfig, McpError, McpServer, McpWay};
 
 use std::{
     fmt,
@@ -64,6 +66,8 @@ pub struct ToolboxConfig {
     pub commands: Option<Commands>,
     /// `None`: there is no `http_fetch`.
     pub fetch: Option<Fetch>,
+    /// Started servers; their tools are offered beside our own.
+    pub mcp: Vec<Arc<McpServer>>,
 }
 
 /// The tools of one execution. Cheap to clone.
@@ -72,6 +76,7 @@ pub struct Toolbox {
     folders: Arc<folders::Folders>,
     commands: Option<Commands>,
     fetch: Option<Fetch>,
+    mcp: Vec<Arc<McpServer>>,
 }
 
 /// What a tool is, for models, scripts, the editor and the owner.
@@ -176,7 +181,7 @@ impl Toolbox {
     /// Opens the granted folders. A grant that must not be is left out and named with its reason.
     pub fn open(config: ToolboxConfig) -> (Self, Vec<GrantRefused>) {
         let (folders, refused) = folders::Folders::open(&config.folders, &config.excluded);
-        (Self { folders: Arc::new(folders), commands: config.commands, fetch: config.fetch }, refused)
+        (Self { folders: Arc::new(folders), commands: config.commands, fetch: config.fetch, mcp: config.mcp }, refused)
     }
 
     /// Whether a grant may be made: for the settings page, before it is saved.
@@ -190,6 +195,7 @@ impl Toolbox {
         all.extend(write::definitions());
         all.extend(self.commands.is_some().then(command::definition));
         all.extend(self.fetch.is_some().then(fetch::definition));
+        all.extend(self.mcp.iter().flat_map(|server| server.definitions()));
         all
     }
 
@@ -209,7 +215,7 @@ impl Toolbox {
             ("edit_file", ..) => write::edit(&self.folders, given),
             ("run_command", Some(commands), _) => command::prepare(&self.folders, commands, given),
             ("http_fetch", _, Some(fetch)) => fetch::prepare(fetch, given),
-            _ => Err(PrepareError::Unknown(name)),
+            _ => mcp::prepare(&self.mcp, &name, given),
         }
     }
 }

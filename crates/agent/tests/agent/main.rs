@@ -7,6 +7,7 @@ mod files;
 mod gate;
 mod loops;
 mod matrix;
+mod mcp;
 mod providers;
 mod rules;
 mod sandbox;

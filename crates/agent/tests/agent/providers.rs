@@ -329,3 +329,66 @@ async fn a_schema_is_asked_for_in_each_providers_own_way() {
         assert_eq!(body.pointer(pointer).unwrap()["required"], json!(["n"]), "{kind:?}: {body}");
     }
 }
+
+fn ollama_at(server: &Server) -> Fleet {
+    let address = server.address.trim_end_matches("/v1").to_owned();
+    let mut models = Models::new();
+    models.add_provider(Provider { address: Some(address), context: Some(4_096), ..Provider::new("o", ProviderKind::Ollama) });
+    models.alias("default", "o/qwen3");
+    Fleet::new(models)
+}
+fn ollama(lines: &[serde_json::Value], after: After) -> Answer {
+    Answer::Stream(lines.iter().map(|l| format!("{l}\n")).collect(), after)
+}
+fn ollama_end(reason: &str, input: u64, output: u64) -> serde_json::Value {
+    json!({ "message": { "role": "assistant", "content": "" }, "done": true, "done_reason": reason, "prompt_eval_count": input, "eval_count": output })
+}
+fn ollama_text(text: &str) -> serde_json::Value {
+    json!({ "message": { "role": "assistant", "content": text }, "done": false })
+}
+
+#[tokio::test]
+async fn ollama_is_spoken_natively_with_its_context_set() {
+    let desk = Desk::new(RuleBook::default());
+    std::fs::write(desk.path("n"), "42").unwrap();
+    let call = json!({ "message": { "role": "assistant", "content": "", "tool_calls": [{ "function": { "name": "read_file", "arguments": { "path": desk.path("n") } } }] }, "done": false });
+    let server = Server::start([
+        ollama(&[call, ollama_end("stop", 30, 9)], After::Close),
+        ollama(&[ollama_text("4"), ollama_text("2"), ollama_end("stop", 50, 2)], After::Close),
+    ])
+    .await;
+    let fleet = Fleet { desk, ..ollama_at(&server) };
+    let answer = fleet.run(AgentSpec { system: Some("Be brief.".into()), max_tokens: Some(64), ..with_tools(&["read_file"]) }).await.unwrap();
+    assert_eq!((answer.value.as_str(), answer.usage.input, answer.usage.output), (r#""42""#, 80, 11));
+    let first = server.seen(0);
+    assert_eq!((first.path.as_str(), &first.body["options"]), ("/api/chat", &json!({ "num_ctx": 4_096, "num_predict": 64 })));
+    assert_eq!((&first.body["messages"][0]["role"], &first.body["tools"][0]["function"]["name"]), (&json!("system"), &json!("read_file")));
+    let second = server.seen(1).body["messages"].clone();
+    assert_eq!(
+        (&second[2]["tool_calls"][0]["function"]["name"], &second[3]["role"], &second[3]["tool_name"]),
+        (&json!("read_file"), &json!("tool"), &json!("read_file"))
+    );
+}
+
+#[tokio::test]
+async fn ollamas_failures_mean_what_they_mean_elsewhere() {
+    let schema = Some(json!({ "type": "object", "required": ["n"] }));
+    let server = Server::start([ollama(&[ollama_text(r#"{"n":1}"#), ollama_end("stop", 9, 4)], After::Close)]).await;
+    assert!(ollama_at(&server).run(AgentSpec { schema: schema.clone(), ..spec("x") }).await.is_ok());
+    assert_eq!(server.seen(0).body["format"], schema.unwrap());
+    for (answer, code) in [
+        (ollama(&[ollama_text("x"), ollama_end("length", 9, 4)], After::Close), Code::Cut),
+        (ollama(&[ollama_text("x"), ollama_end("stop", 4_096, 4)], After::Close), Code::ContextOverflow),
+        (Answer::Status(404, &[], r#"{"error":"model 'qwen3' not found"}"#.into()), Code::Provider),
+        (Answer::Status(400, &[], r#"{"error":"exceed_context_size"}"#.into()), Code::ContextOverflow),
+    ] {
+        let server = Server::start([answer]).await;
+        assert_eq!((ollama_at(&server).code(spec("hi")).await, server.count()), (code, 1));
+    }
+    let dropped =
+        Server::start([ollama(&[ollama_text("Hel")], After::Close), ollama(&[ollama_text("Hello"), ollama_end("stop", 9, 4)], After::Close)]).await;
+    assert_eq!(ollama_at(&dropped).run(spec("hi")).await.unwrap().value.as_str(), r#""Hello""#);
+    let endless = ollama(&(0..500).map(|_| ollama_text(" word")).collect::<Vec<_>>(), After::Hang);
+    let server = Server::start([endless]).await;
+    assert_eq!(ollama_at(&server).code(AgentSpec { max_tokens: Some(100), ..spec("hi") }).await, Code::Cut);
+}

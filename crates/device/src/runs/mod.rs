@@ -144,6 +144,7 @@ impl Executor {
             excluded: parts.excluded.clone(),
             commands: parts.commands.clone(),
             fetch: parts.fetch.clone(),
+            ..ToolboxConfig::default()
         };
         Ok(Toolbox::open(config).0)
     }
