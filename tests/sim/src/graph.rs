@@ -5,7 +5,6 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use device::{
@@ -84,45 +83,52 @@ impl Graphs {
     }
 }
 
+impl Graphs {
+    /// The instant of the start. What stops it.
+    fn begin(&self, request: &RunRequest) -> watch::Receiver<bool> {
+        if let Some(on_begin) = self.on_begin.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            on_begin(request);
+        }
+        let command = match &request.origin {
+            Origin::Owner => None,
+            Origin::Command(facts) => Some(facts.command),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let mut state = self.state();
+        state.began.push(Began { execution: request.execution.clone(), command, at_ms: self.clock.elapsed_ms() });
+        state.stops.insert(request.execution.clone(), stop);
+        stopped
+    }
+
+    fn end(&self, execution: ExecutionId) {
+        let mut state = self.state();
+        state.stops.remove(&execution);
+        state.ended.insert(execution, self.clock.elapsed_ms());
+    }
+}
+
 impl RunGraphs for Graphs {
     fn run_graph_now(&self, request: RunRequest, feed: RunFeed) -> BoxFuture<'static, Outcome> {
         let graphs = self.clone();
         Box::pin(async move {
-            if let Some(on_begin) = &*graphs.on_begin.lock().unwrap_or_else(PoisonError::into_inner) {
-                on_begin(&request);
-            }
-            let command = match &request.origin {
-                Origin::Owner => None,
-                Origin::Command(facts) => Some(facts.command),
-            };
-            let (stop, mut stopped) = watch::channel(false);
-            {
-                let mut state = graphs.state();
-                state.began.push(Began { execution: request.execution.clone(), command, at_ms: graphs.clock.elapsed_ms() });
-                state.stops.insert(request.execution.clone(), stop);
-            }
+            let mut stopped = graphs.begin(&request);
             let asked = request.args.to_value();
-            let number = |name: &str| asked.get(name).and_then(Value::as_u64);
-            // Time between the call and `fleet_started`: a flag read before it must be kept.
-            if let Some(ms) = number("starts_after_ms") {
-                crate::clock::sleep_ms(ms).await;
+            let number = |name: &str| asked.get(name).and_then(Value::as_u64).unwrap_or(0);
+            // Time between the call and `fleet_started`: a flag that is read before it must be kept.
+            let (starts_after_ms, run_ms, letters) = (number("starts_after_ms"), number("run_ms"), number("result_letters"));
+            if starts_after_ms > 0 {
+                crate::clock::sleep_ms(starts_after_ms).await;
             }
             feed.started(&request.execution);
-            let ran = tokio::select! { biased;
-                Ok(_) = stopped.wait_for(|stopped| *stopped) => {
-                    tokio::time::sleep(Duration::from_millis(STOP_MS)).await;
-                    Outcome::Cancelled { why: CancelReason::Stopped, error: "Stopped".into(), used: Used::default() }
-                }
-                () = crate::clock::sleep_ms(number("run_ms").unwrap_or(0)) => {
-                    let letters = "x".repeat(number("result_letters").unwrap_or(2) as usize);
-                    Outcome::Completed { result: RawJson::of(&Value::from(letters)), used: Used { total_tokens: 0, cost: Some(0.0) } }
+            let outcome = tokio::select! { biased;
+                () = stop_of(&mut stopped) => Outcome::Cancelled { why: CancelReason::Stopped, error: "Stopped".into(), used: Used::default() },
+                () = crate::clock::sleep_ms(run_ms) => {
+                    let result = RawJson::of(&Value::from("x".repeat(letters as usize)));
+                    Outcome::Completed { result, used: Used { total_tokens: 0, cost: Some(0.0) } }
                 }
             };
-            let mut state = graphs.state();
-            state.stops.remove(&request.execution);
-            state.ended.insert(request.execution, graphs.clock.elapsed_ms());
-            drop(feed);
-            ran
+            graphs.end(request.execution);
+            outcome
         })
     }
 
@@ -133,4 +139,12 @@ impl RunGraphs for Graphs {
             stop.send_replace(true);
         }
     }
+}
+
+/// Ends when a Graph that was told to stop has stopped.
+async fn stop_of(stopped: &mut watch::Receiver<bool>) {
+    if stopped.wait_for(|stopped| *stopped).await.is_err() {
+        std::future::pending::<()>().await; // nobody can stop it any more
+    }
+    crate::clock::sleep_ms(STOP_MS).await;
 }

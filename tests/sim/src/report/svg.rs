@@ -30,6 +30,11 @@ pub struct Plot {
     out: String,
 }
 
+fn put(out: &mut String, element: std::fmt::Arguments<'_>) {
+    let _ = out.write_fmt(element); // writing to a String cannot fail
+    out.push('\n');
+}
+
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -65,20 +70,16 @@ impl Plot {
     fn py(&self, y: f64) -> f64 {
         self.height - self.bottom - self.y.at(y) * (self.height - self.top - self.bottom)
     }
-    fn put(&mut self, element: std::fmt::Arguments<'_>) {
-        let _ = self.out.write_fmt(element); // writing to a String cannot fail
-        self.out.push('\n');
-    }
 
     pub fn x_axis(&mut self, ticks: &[(f64, &str)], name: &str) {
         let base = self.height - self.bottom;
         for (value, label) in ticks {
             let x = self.px(*value);
-            self.put(format_args!(r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{:.1}" y2="{base:.1}"/>"#, self.top));
-            self.put(format_args!(r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#, base + 16.0, escape(label)));
+            put(&mut self.out, format_args!(r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{:.1}" y2="{base:.1}"/>"#, self.top));
+            put(&mut self.out, format_args!(r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#, base + 16.0, escape(label)));
         }
-        self.put(format_args!(r#"<line class="axis" x1="{:.1}" x2="{:.1}" y1="{base:.1}" y2="{base:.1}"/>"#, self.left, self.width - self.right));
-        self.put(format_args!(
+        put(&mut self.out, format_args!(r#"<line class="axis" x1="{:.1}" x2="{:.1}" y1="{base:.1}" y2="{base:.1}"/>"#, self.left, self.width - self.right));
+        put(&mut self.out, format_args!(
             r#"<text class="name" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
             self.width - self.right,
             base + 34.0,
@@ -89,17 +90,17 @@ impl Plot {
     pub fn y_axis(&mut self, ticks: &[(f64, &str)], name: &str) {
         for (value, label) in ticks {
             let y = self.py(*value);
-            self.put(format_args!(r#"<line class="grid" x1="{:.1}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/>"#, self.left, self.width - self.right));
-            self.put(format_args!(r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, self.left - 8.0, y + 4.0, escape(label)));
+            put(&mut self.out, format_args!(r#"<line class="grid" x1="{:.1}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/>"#, self.left, self.width - self.right));
+            put(&mut self.out, format_args!(r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, self.left - 8.0, y + 4.0, escape(label)));
         }
-        self.put(format_args!(r#"<text class="name" x="{:.1}" y="{:.1}">{}</text>"#, self.left, self.top - 10.0, escape(name)));
+        put(&mut self.out, format_args!(r#"<text class="name" x="{:.1}" y="{:.1}">{}</text>"#, self.left, self.top - 10.0, escape(name)));
     }
 
     /// A bar from `x0` to `x1` and from `y0` up to `y1`.
     pub fn bar(&mut self, x: [f64; 2], y: [f64; 2], class: &str, title: &str) {
         let (x0, x1, y0, y1) = (self.px(x[0]), self.px(x[1]), self.py(y[0]), self.py(y[1]));
         let width = (x1 - x0).max(0.75);
-        self.put(format_args!(
+        put(&mut self.out, format_args!(
             r#"<rect class="{class}" x="{x0:.1}" y="{y1:.1}" width="{width:.1}" height="{:.1}" rx="1.5"><title>{}</title></rect>"#,
             (y0 - y1).max(0.0),
             escape(title)
@@ -108,12 +109,12 @@ impl Plot {
 
     pub fn dot(&mut self, x: f64, y: f64, radius: f64, class: &str, title: &str) {
         let (x, y) = (self.px(x), self.py(y));
-        self.put(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius}"><title>{}</title></circle>"#, escape(title)));
+        put(&mut self.out, format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius}"><title>{}</title></circle>"#, escape(title)));
     }
 
     pub fn line(&mut self, points: &[(f64, f64)], class: &str) {
         let path = points.iter().map(|(x, y)| format!("{:.1},{:.1}", self.px(*x), self.py(*y))).collect::<Vec<_>>().join(" ");
-        self.put(format_args!(r#"<polyline class="{class}" points="{path}"/>"#));
+        put(&mut self.out, format_args!(r#"<polyline class="{class}" points="{path}"/>"#));
     }
 
     /// A closed shape between the points and the height `floor`.
@@ -124,13 +125,13 @@ impl Plot {
             all.insert(0, (first.0, floor));
         }
         let path = all.iter().map(|(x, y)| format!("{:.1},{:.1}", self.px(*x), self.py(*y))).collect::<Vec<_>>().join(" ");
-        self.put(format_args!(r#"<polygon class="{class}" points="{path}"/>"#));
+        put(&mut self.out, format_args!(r#"<polygon class="{class}" points="{path}"/>"#));
     }
 
     /// Text at a value, moved by `shift` page units.
     pub fn label(&mut self, at: (f64, f64), shift: (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let (x, y) = (self.px(at.0) + shift.0, self.py(at.1) + shift.1);
-        self.put(format_args!(r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{}">{}</text>"#, anchor.word(), escape(text)));
+        put(&mut self.out, format_args!(r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{}">{}</text>"#, anchor.word(), escape(text)));
     }
 
     /// The drawing, with the sentence that says what it shows to whoever cannot see it.
