@@ -2,7 +2,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::{Parser, Subcommand};
-use graph_sim::{advice::Advice, experiments, report, rng::Rng, table};
+use graph_sim::{advice::Advice, experiments, faults, report, rng::Rng, table};
 
 #[derive(Parser)]
 #[command(version, about = "The real relay and the real server on a simulated clock. The same seed prints the same bytes; wall time goes to stderr.")]
@@ -17,6 +17,24 @@ struct Cli {
 enum What {
     /// Every row of the published table, and the same rows with the doorbell and with wait_seconds (the default).
     Table(TableArgs),
+    /// Random interleavings of agents, owners, devices, the server and the network, audited after every step.
+    Faults(FaultsArgs),
+}
+
+#[derive(clap::Args)]
+struct FaultsArgs {
+    /// How many seeds.
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// Only these steps of the plan, as a failing seed's replay names them.
+    #[arg(long, value_delimiter = ',')]
+    keep: Option<Vec<usize>>,
+    /// Print what happened even if nothing is wrong.
+    #[arg(long)]
+    story: bool,
 }
 
 #[derive(clap::Args)]
@@ -39,6 +57,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.what {
         Some(What::Table(args)) => show_table(&args),
+        Some(What::Faults(args)) => Ok(search_faults(&args, began)),
         None => show_table(&cli.table),
     };
     eprintln!("{:.1} s of wall time", began.elapsed().as_secs_f64());
@@ -64,4 +83,28 @@ fn show_table(args: &TableArgs) -> Result<bool, Box<dyn std::error::Error>> {
         eprintln!("report: {}", args.report.join("report.html").display());
     }
     Ok(rows.iter().all(|r| r.agrees))
+}
+
+/// Whether no fault was found.
+fn search_faults(args: &FaultsArgs, began: Instant) -> bool {
+    if args.keep.is_some() || args.story {
+        let played = faults::play(args.from, args.keep.as_deref());
+        let keep = args.keep.clone().unwrap_or_default();
+        let is_right = played.faults.is_empty();
+        println!("{}", faults::Failing { seed: args.from, keep, played });
+        return is_right;
+    }
+    let searched = faults::search(args.from, args.seeds, None, &|| began.elapsed());
+    for seed in searched.failing.iter().take(1) {
+        println!("{}", faults::cut_down(*seed));
+    }
+    println!(
+        "{} seeds, {} commands, {} executions: {} seeds with a fault {:?}",
+        searched.seeds,
+        searched.commands,
+        searched.began,
+        searched.failing.len(),
+        searched.failing
+    );
+    searched.failing.is_empty()
 }

@@ -10,12 +10,14 @@ use std::{
 use bytes::Bytes;
 use device::ports::{BoxFuture, HttpSend, TransportError};
 use http_body_util::{BodyExt, Full};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::rng::Rng;
 
 type Answer = Result<http::Response<Bytes>, TransportError>;
-type Serve = Arc<dyn Fn(http::Request<Bytes>) -> BoxFuture<'static, http::Response<Bytes>> + Send + Sync>;
+/// `None`: the server was killed meanwhile.
+type Serve = Arc<dyn Fn(http::Request<Bytes>) -> BoxFuture<'static, Option<http::Response<Bytes>>> + Send + Sync>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -23,36 +25,51 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Where a server listens, or nobody does.
 #[derive(Clone, Default)]
-pub struct Gate(Arc<Mutex<Option<Serve>>>);
+pub struct Gate(Arc<Mutex<Option<(Serve, watch::Sender<bool>)>>>);
 
 impl Gate {
     pub fn open(&self, app: &server::App) {
         let router = app.router();
+        let (kill, killed) = watch::channel(false);
         let serve: Serve = Arc::new(move |request| {
-            let router = router.clone();
+            let (router, mut killed) = (router.clone(), killed.clone());
             Box::pin(async move {
-                let Ok(response) = router.oneshot(request.map(Full::new)).await;
-                let (parts, body) = response.into_parts();
-                match body.collect().await {
-                    Ok(body) => http::Response::from_parts(parts, body.to_bytes()),
-                    Err(_) => {
-                        let mut cut = http::Response::new(Bytes::new());
-                        *cut.status_mut() = http::StatusCode::BAD_GATEWAY;
-                        cut
+                let served = async {
+                    let Ok(response) = router.oneshot(request.map(Full::new)).await;
+                    let (parts, body) = response.into_parts();
+                    match body.collect().await {
+                        Ok(body) => Some(http::Response::from_parts(parts, body.to_bytes())),
+                        Err(_) => None, // the answer broke off
                     }
+                };
+                let killed = async {
+                    if killed.wait_for(|killed| *killed).await.is_err() {
+                        std::future::pending::<()>().await; // a server that stopped in good order answers what it has begun
+                    }
+                };
+                tokio::select! { biased;
+                    answer = served => answer,
+                    () = killed => None,
                 }
             })
         });
-        *lock(&self.0) = Some(serve);
+        *lock(&self.0) = Some((serve, kill));
     }
 
-    /// From now on connections are refused.
+    /// From now on connections are refused; what is being answered will be.
     pub fn shut(&self) {
         *lock(&self.0) = None;
     }
 
+    /// Connections are refused, and what is being answered breaks off.
+    pub fn kill(&self) {
+        if let Some((_, kill)) = lock(&self.0).take() {
+            kill.send_replace(true);
+        }
+    }
+
     fn serve(&self) -> Option<Serve> {
-        lock(&self.0).clone()
+        lock(&self.0).as_ref().map(|(serve, _)| Arc::clone(serve))
     }
 }
 
@@ -103,9 +120,7 @@ struct Inner {
     judge: Option<Judge>,
     /// Changes the answer to a request on this path.
     amend: Option<Amend>,
-    /// Requests that a client sent, and those that got their answer.
     sent: u64,
-    answered: u64,
 }
 
 /// One client's line. Clones are the same line.
@@ -117,7 +132,7 @@ pub struct Line {
 
 impl Line {
     pub fn to(gate: &Gate, rng: Rng) -> Self {
-        let inner = Inner { rng, weather: Weather::FAIR, is_down: false, judge: None, amend: None, sent: 0, answered: 0 };
+        let inner = Inner { rng, weather: Weather::FAIR, is_down: false, judge: None, amend: None, sent: 0 };
         Self { gate: gate.clone(), inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -205,6 +220,7 @@ impl Line {
             Fate::Detach | Fate::Hang => tokio::spawn(served).await.map_err(|_| broken())?,
             Fate::Pass | Fate::Repeat | Fate::LoseAnswer | Fate::LoseRequest | Fate::Forge(_) => served.await,
         };
+        let answer = answer.ok_or_else(broken)?;
         if let Some(copy) = copy {
             serve(copy).await;
         }
@@ -216,12 +232,11 @@ impl Line {
         if back > 0 {
             crate::clock::sleep_ms(back).await;
         }
-        let mut inner = lock(&self.inner);
+        let inner = lock(&self.inner);
         // The line was cut while the request was held.
         if inner.is_down {
             return Err(broken());
         }
-        inner.answered += 1;
         Ok(match &inner.amend {
             Some(amend) => answer.map(|body| amend(&path, body)),
             None => answer,

@@ -2,7 +2,10 @@
 //!
 //! Set-up goes through the real device API: pairing, projects, agent tokens. Pulling a desktop's plug drops its relay; its store stays,
 //! as a disk does.
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    task::Waker,
+};
 
 use device::{
     ports::HttpSend,
@@ -77,17 +80,25 @@ pub struct World {
 impl World {
     /// A queue without owners. Everything random in it comes from `rng`.
     pub async fn open(rng: Rng) -> Result<Self, WorldError> {
+        Self::open_with(rng, |config| config.terms.queued_per_project = 100_000).await
+    }
+
+    pub async fn open_with(rng: Rng, set: impl FnOnce(&mut Config)) -> Result<Self, WorldError> {
         let folder = scratch()?;
         let place = Place::Sqlite { path: folder.path().join("queue.db"), durability: Durability::None };
         let mut config = Config::at(place, ADDRESS);
-        config.terms.queued_per_project = 100_000;
+        set(&mut config);
         let random = SharedRng::new(rng.stream("server"));
         let mut world = Self { clock: SimClock::new(), gate: Gate::default(), rng, app: None, config, random, folder };
         world.start_server().await?;
         Ok(world)
     }
 
+    /// Starts it, unless it runs.
     pub async fn start_server(&mut self) -> Result<(), WorldError> {
+        if self.app.is_some() {
+            return Ok(());
+        }
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let app = App::open(self.config.clone(), Arc::new(move || clock.now()), Arc::new(move |out: &mut [u8]| random.fill(out))).await?;
         self.gate.open(&app);
@@ -103,6 +114,12 @@ impl World {
         }
     }
 
+    /// As hard as kill -9: what is being answered breaks off. What was committed stays.
+    pub fn kill_server(&mut self) {
+        self.gate.kill();
+        self.app = None;
+    }
+
     pub fn database(&self) -> std::path::PathBuf {
         self.folder.path().join("queue.db")
     }
@@ -115,34 +132,40 @@ impl World {
     pub async fn desktop(&self, owner: &str, name: &str, pickup: Pickup) -> Result<Desktop, WorldError> {
         let app = self.app.as_ref().ok_or_else(|| WorldError::Wrong("the server is down".into()))?;
         let code = app.pair_code(owner).await.map_err(|e| WorldError::Wrong(e.to_string()))?;
+        let http: Arc<dyn HttpSend> = Arc::new(self.line(name));
+        let request = PairRequest { pairing_code: code.code, device_name: name.to_owned(), device_id: None };
+        let paired = QueueClient::without_token(http, ADDRESS).pair(&request).await?;
+        let link = Link { address: ADDRESS.to_owned(), device: paired.device_id, token: Token::new(paired.device_token) };
+        self.desktop_with(name, owner, link, pickup)
+    }
+
+    /// A desktop with a new disk that is already paired.
+    pub fn desktop_with(&self, name: &str, owner: &str, link: Link, pickup: Pickup) -> Result<Desktop, WorldError> {
         let rng = self.rng.stream(name);
         let line = Line::to(&self.gate, rng.stream("line"));
-        let http: Arc<dyn HttpSend> = Arc::new(line.clone());
-        let request = PairRequest { pairing_code: code.code, device_name: name.to_owned(), device_id: None };
-        let paired = QueueClient::without_token(Arc::clone(&http), ADDRESS).pair(&request).await?;
         let clock = self.clock.of_another_machine();
-        let link = Link { address: ADDRESS.to_owned(), device: paired.device_id, token: Token::new(paired.device_token) };
         let store = Store::in_memory()?;
         store.set_pairing(&Pairing {
             address: ADDRESS.to_owned(),
-            device_id: paired.device_id,
+            device_id: link.device,
             device_name: name.to_owned(),
             owner: owner.to_owned(),
             builtin: false,
             paired_at: clock.now(),
         })?;
-        let wishes = Wishes { paused_since: None, pickup_instant: pickup == Pickup::Doorbell };
         Ok(Desktop {
             name: name.to_owned(),
             graphs: Graphs::new(&self.clock),
-            client: QueueClient::new(http, &link),
+            client: QueueClient::new(Arc::new(line.clone()), &link),
             store,
             line,
             link,
             clock,
-            wishes,
+            wishes: Wishes { paused_since: None, pickup_instant: pickup == Pickup::Doorbell },
             random: SharedRng::new(rng.stream("relay")),
+            freezer: Freezer::default(),
             running: None,
+            was_on: false,
         })
     }
 
@@ -151,6 +174,35 @@ impl World {
         let grant = GrantRequest { name: name.to_owned(), project_ids: projects.to_vec(), scopes: vec![SCOPE_READ.into(), SCOPE_RUN.into()] };
         let minted = by.client.mint_agent_token(&grant).await?;
         Ok((Agent::new(name, self.line(name), &minted.token, &self.clock), minted.agent_id))
+    }
+}
+
+/// Holds a task still, as sleep holds a computer's programs.
+#[derive(Clone, Default)]
+struct Freezer(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Freezer {
+    fn set(&self, is_frozen: bool) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = is_frozen;
+        if let (false, Some(waker)) = (is_frozen, state.1.take()) {
+            waker.wake();
+        }
+    }
+
+    async fn run(self, inner: impl Future<Output = ()>) {
+        let mut inner = std::pin::pin!(inner);
+        std::future::poll_fn(move |cx| {
+            {
+                let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                if state.0 {
+                    state.1 = Some(cx.waker().clone());
+                    return std::task::Poll::Pending;
+                }
+            }
+            inner.as_mut().poll(cx)
+        })
+        .await;
     }
 }
 
@@ -171,7 +223,9 @@ pub struct Desktop {
     pub client: QueueClient,
     pub wishes: Wishes,
     random: SharedRng,
+    freezer: Freezer,
     running: Option<Running>,
+    was_on: bool,
 }
 
 impl Desktop {
@@ -188,10 +242,10 @@ impl Desktop {
     }
 
     /// A ready Graph. Its source is never read: the executor is modelled.
-    pub fn make_graph(&self, slug: &str, id: [u8; 16]) -> Result<GraphSessionId, WorldError> {
+    pub fn make_graph(&self, slug: &str, id: GraphSessionId) -> Result<GraphSessionId, WorldError> {
         let slug = Slug::parse(slug).map_err(|e| WorldError::Wrong(e.to_string()))?;
         let graph = NewGraph {
-            id: GraphSessionId::from_random(id),
+            id,
             name: format!("Graph {slug}"),
             slug,
             description: "Takes the time it is told to take".into(),
@@ -211,13 +265,19 @@ impl Desktop {
     /// Enables the project and ticks a new Graph for it.
     pub async fn share(&self, project: ProjectId, slug: &str, id: [u8; 16]) -> Result<GraphSessionId, WorldError> {
         self.enable(project).await?;
-        let graph = self.make_graph(slug, id)?;
+        let graph = self.make_graph(slug, GraphSessionId::from_random(id))?;
         self.store.tick(project, graph, "{}", self.now())?;
         Ok(graph)
     }
 
-    pub fn is_on(&self) -> bool {
-        self.running.is_some()
+    /// Ever.
+    pub fn was_on(&self) -> bool {
+        self.was_on
+    }
+
+    /// Sleep: nothing of the program moves, and the world goes on.
+    pub fn freeze(&self, is_frozen: bool) {
+        self.freezer.set(is_frozen);
     }
 
     /// Starts the program on its disk, as after a boot.
@@ -237,7 +297,9 @@ impl Desktop {
         relay.wish(self.wishes);
         relay.connect(Some(self.link.clone()));
         let stop = CancellationToken::new();
-        let driver = tokio::spawn(drive(Arc::clone(&relay), stop.clone()));
+        self.freezer.set(false);
+        let driver = tokio::spawn(self.freezer.clone().run(drive(Arc::clone(&relay), stop.clone())));
+        self.was_on = true;
         self.running = Some(Running { relay, driver, stop });
         Ok(())
     }
@@ -253,6 +315,7 @@ impl Desktop {
     /// Quits in good order.
     pub async fn quit(&mut self) {
         if let Some(running) = self.running.take() {
+            self.freezer.set(false);
             running.stop.cancel();
             let _ = running.driver.await; // a panic in it shows in what the auditor sees
         }
@@ -265,7 +328,4 @@ impl Desktop {
         }
     }
 
-    pub fn relay(&self) -> Option<&Arc<Relay>> {
-        self.running.as_ref().map(|r| &r.relay)
-    }
 }
