@@ -2,7 +2,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::{Parser, Subcommand};
-use graph_sim::{advice::Advice, experiments, faults, report, rng::Rng, table};
+use graph_sim::{advice::Advice, experiments, faults, report, rng::Rng, scale, table};
 
 #[derive(Parser)]
 #[command(version, about = "The real relay and the real server on a simulated clock. The same seed prints the same bytes; wall time goes to stderr.")]
@@ -19,6 +19,14 @@ enum What {
     Table(TableArgs),
     /// Random interleavings of agents, owners, devices, the server and the network, audited after every step.
     Faults(FaultsArgs),
+    /// What a thousand, a hundred thousand and ten million devices ask of a queue: docs/scale.md, on stdout.
+    Scale {
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The report of `make bench`, for this machine's costs.
+        #[arg(long)]
+        bench: Option<PathBuf>,
+    },
 }
 
 #[derive(clap::Args)]
@@ -58,6 +66,7 @@ fn main() -> ExitCode {
     let outcome = match cli.what {
         Some(What::Table(args)) => show_table(&args),
         Some(What::Faults(args)) => Ok(search_faults(&args, began)),
+        Some(What::Scale { seed, bench }) => show_scale(seed, bench.as_deref()),
         None => show_table(&cli.table),
     };
     eprintln!("{:.1} s of wall time", began.elapsed().as_secs_f64());
@@ -107,4 +116,16 @@ fn search_faults(args: &FaultsArgs, began: Instant) -> bool {
         searched.failing
     );
     searched.failing.is_empty()
+}
+
+fn show_scale(seed: u64, bench: Option<&std::path::Path>) -> Result<bool, Box<dyn std::error::Error>> {
+    let costs = match bench {
+        None => scale::Costs::assumed(),
+        Some(path) => {
+            let report = serde_json::from_slice(&std::fs::read(path)?)?;
+            scale::Costs::of_bench(&report, "this machine").ok_or("the bench report lacks a figure; run all of make bench")?
+        }
+    };
+    print!("{}", scale::document(&scale::asked(seed)?, &costs));
+    Ok(true)
 }

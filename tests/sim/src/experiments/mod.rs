@@ -168,10 +168,10 @@ impl Polled {
 }
 
 /// A desktop that shares one Graph, and an agent that may run it.
-struct Pair {
-    desktop: Desktop,
-    agent: Agent,
-    session: GraphSessionId,
+pub(crate) struct Pair {
+    pub desktop: Desktop,
+    pub agent: Agent,
+    pub session: GraphSessionId,
     project: ProjectId,
     rng: Rng,
 }
@@ -194,7 +194,7 @@ impl Pair {
     }
 
     /// `n` of them in one world, switched on at random moments within 20 s and synced once.
-    async fn many(world: &World, n: usize, pickup: Pickup) -> Result<Vec<Self>, WorldError> {
+    pub async fn many(world: &World, n: usize, pickup: Pickup) -> Result<Vec<Self>, WorldError> {
         let mut pairs = Vec::with_capacity(n);
         for i in 0..n {
             pairs.push(Self::new(world, i, pickup).await?);
@@ -232,7 +232,7 @@ fn dealt(rng: &mut Rng, n: usize, hands: usize) -> Vec<Vec<f64>> {
 }
 
 /// Runs one task per pair and gathers what they return, in the order of the pairs.
-async fn each<T: Send + 'static>(tasks: Vec<impl Future<Output = Result<T, WorldError>> + Send + 'static>) -> Result<Vec<T>, WorldError> {
+pub(crate) async fn each<T: Send + 'static>(tasks: Vec<impl Future<Output = Result<T, WorldError>> + Send + 'static>) -> Result<Vec<T>, WorldError> {
     let handles: Vec<_> = tasks.into_iter().map(tokio::spawn).collect();
     let mut gathered = Vec::with_capacity(handles.len());
     for handle in handles {

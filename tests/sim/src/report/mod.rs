@@ -1,4 +1,5 @@
-//! The report a person looks at: `report.html`, self-contained, and `report.json` for programs.
+//! The report a person looks at: `report.html`, self-contained, `report.json` for programs,
+//! and `polling.md`, which docs/polling.md repeats.
 //!
 //! No wall time, no machine, no path in it: the same seed writes the same bytes.
 mod page;
@@ -12,11 +13,12 @@ use crate::{advice::Advice, findings::Findings, table::Row};
 pub use page::{Section, page, section};
 pub use svg::{Plot, Scale};
 
-/// Both files into `folder`, which is made if need be.
+/// All files into `folder`, which is made if need be.
 pub fn write(folder: &Path, rows: &[Row], findings: &Findings, advice: &Advice, seed: u64, runs: usize) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let json = serde_json::to_string_pretty(rows).map_err(std::io::Error::other)?;
     std::fs::write(folder.join("report.json"), json + "\n")?;
+    std::fs::write(folder.join("polling.md"), advice.document())?;
     std::fs::write(folder.join("report.html"), html(rows, findings, advice, seed, runs))
 }
 
