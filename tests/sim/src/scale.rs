@@ -30,8 +30,7 @@ pub const FLEETS: [u64; 3] = [1_000, 100_000, 10_000_000];
 
 /// Kinds of request of a device, and what each does to the database (read from the code: transactions that read, transactions that
 /// write; the token is looked up by each).
-const KINDS: [(&str, f64, f64); 5] =
-    [("sync", 3.0, 0.0), ("doorbell", 2.0, 0.0), ("start", 1.0, 1.0), ("control", 2.0, 0.2), ("complete", 1.0, 1.0)];
+const KINDS: [(&str, f64, f64); 5] = [("sync", 3.0, 0.0), ("doorbell", 2.0, 0.0), ("start", 1.0, 1.0), ("control", 2.0, 0.2), ("complete", 1.0, 1.0)];
 
 /// What a request costs one machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +50,12 @@ const POSTGRES_S: f64 = 20_000.0;
 impl Costs {
     /// Round figures to plan with until `make bench` has measured better ones.
     pub fn assumed() -> Self {
-        Self { reads_s: 2_000.0, writes_s: 1_000.0, held_kib: 50.0, from: "assumed, not measured: `graph-sim scale --bench target/bench/report.json` takes the place's own".into() }
+        Self {
+            reads_s: 2_000.0,
+            writes_s: 1_000.0,
+            held_kib: 50.0,
+            from: "assumed, not measured: `graph-sim scale --bench target/bench/report.json` takes the place's own".into(),
+        }
     }
 
     /// From the report of `make bench`; `None` where a figure is missing.
@@ -125,10 +129,8 @@ async fn ask(rng: Rng, pickup: Pickup) -> Result<Asked, WorldError> {
     let busy_s = (world.clock.elapsed_ms() - began_ms) as f64 / 1000.0;
     let (calls, run_ms) = done.into_iter().fold((0, 0), |(c, r), (calls, ms)| (c + calls, r + ms));
     // What would have been asked anyway is taken off; a pass is skipped while a run goes on, so a run may ask for less.
-    let per_run = take()
-        .into_iter()
-        .map(|(k, n)| (k, (n - idle_per_s.get(k).copied().unwrap_or(0.0) * busy_s * DESKTOPS as f64) / RUNS as f64))
-        .collect();
+    let per_run =
+        take().into_iter().map(|(k, n)| (k, (n - idle_per_s.get(k).copied().unwrap_or(0.0) * busy_s * DESKTOPS as f64) / RUNS as f64)).collect();
     Ok(Asked { idle_per_s, per_run, run_s: run_ms as f64 / 1000.0 / RUNS as f64, agent_per_run: f64::from(calls as u32) / RUNS as f64 })
 }
 
@@ -179,10 +181,7 @@ impl Load {
 }
 
 fn rows(asked: &[Asked; 2], of: impl Fn(&Load) -> String) -> String {
-    FLEETS
-        .iter()
-        .map(|n| format!("| {} | {} | {} |\n", number(*n as f64, 0), of(&Load::of(&asked[0], *n)), of(&Load::of(&asked[1], *n))))
-        .collect()
+    FLEETS.iter().map(|n| format!("| {} | {} | {} |\n", number(*n as f64, 0), of(&Load::of(&asked[0], *n)), of(&Load::of(&asked[1], *n)))).collect()
 }
 
 /// `docs/scale.md`.
@@ -192,10 +191,13 @@ pub fn document(asked: &[Asked; 2], costs: &Costs) -> String {
         let _ = writeln!(out, "{text}"); // writing to a String cannot fail
     };
     let sum = |r: &Requests| r.values().sum::<f64>();
-    let by_kind = |r: &Requests| KINDS.iter().map(|(k, ..)| format!("{k} {}", number(r.get(k).copied().unwrap_or(0.0), 2))).collect::<Vec<_>>().join(", ");
+    let by_kind =
+        |r: &Requests| KINDS.iter().map(|(k, ..)| format!("{k} {}", number(r.get(k).copied().unwrap_or(0.0), 2))).collect::<Vec<_>>().join(", ");
     put("# Scale\n");
     put("Written by `graph-sim scale`; a test writes it again and compares. Requests are measured with the real relay on a simulated clock,");
-    put("the rest is multiplication. Assumed: every device is on, shares in one project, and gets 10 runs of the published length within ten hours.\n");
+    put(
+        "the rest is multiplication. Assumed: every device is on, shares in one project, and gets 10 runs of the published length within ten hours.\n",
+    );
     put("## What one desktop asks\n");
     put("| | asking every 20 s | doorbell |\n|---|---|---|");
     let minute = |a: &Asked| number(sum(&a.idle_per_s) * 60.0, 1);
@@ -208,7 +210,9 @@ pub fn document(asked: &[Asked; 2], costs: &Costs) -> String {
         ("Requests a second", &|l| number(l.requests_s, 0)),
         ("Requests held open", &|l| number(l.held, 0)),
         ("Transactions a second: reading, writing", &|l| format!("{}, {}", number(l.reads_s, 0), number(l.writes_s, 1))),
-        ("Cores for the queue's own work; memory of held requests", &|l| format!("{}; {} GiB", number(l.cores(costs), 2), number(l.held_gib(costs), 2))),
+        ("Cores for the queue's own work; memory of held requests", &|l| {
+            format!("{}; {} GiB", number(l.cores(costs), 2), number(l.held_gib(costs), 2))
+        }),
     ];
     for (title, of) in titles {
         put(&format!("## {title}\n"));

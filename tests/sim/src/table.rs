@@ -102,8 +102,9 @@ fn bursts(f: &Findings, rng: &mut Rng) -> Vec<Row> {
         .map(|((median, p95), (_, last))| (near("", median, last, 0.5, rng), near("", p95, last, 0.95, rng)))
         .collect();
     let firsts = |s: &[(Sample, Sample); 3]| format!("{} s", s.each_ref().map(|(first, _)| number(first.median(), 0)).join(" / "));
-    let lasts =
-        |s: &[(Sample, Sample); 3]| format!("{} s", s.each_ref().map(|(_, l)| format!("{} ({})", number(l.median(), 0), number(l.p95(), 0))).join(" / "));
+    let lasts = |s: &[(Sample, Sample); 3]| {
+        format!("{} s", s.each_ref().map(|(_, l)| format!("{} ({})", number(l.median(), 0), number(l.p95(), 0))).join(" / "))
+    };
     vec![
         Row::told("1 / 3 / 5 runs queued at once: first result, median", "74 / 73 / 75 s", firsts(&polled), first.iter().all(Figure::agrees))
             .with_doorbell(firsts(&rung)),
@@ -126,14 +127,7 @@ fn told_watch(w: &Watched) -> String {
 
 fn polling(f: &Findings, rng: &mut Rng) -> Vec<Row> {
     const PUBLISHED: [(&str, &str, f64, f64, f64, f64); 6] = [
-        (
-            "client polls every 2 s: calls per run mean (p95), detection delay mean (p95)",
-            "47.1 (118), 1.0 s (1.9)",
-            47.1,
-            118.0,
-            1.0,
-            1.9,
-        ),
+        ("client polls every 2 s: calls per run mean (p95), detection delay mean (p95)", "47.1 (118), 1.0 s (1.9)", 47.1, 118.0, 1.0, 1.9),
         ("every 5 s", "19.1 (48), 2.5 s (4.8)", 19.1, 48.0, 2.5, 4.8),
         ("every 15 s", "6.7 (16), 7.5 s (14.2)", 6.7, 16.0, 7.5, 14.2),
         ("every 30 s", "3.6 (8), 14.9 s (28.4)", 3.6, 8.0, 14.9, 28.4),
@@ -179,13 +173,8 @@ fn cancels(f: &Findings, rng: &mut Rng) -> Vec<Row> {
         let of_2000 = |count: usize| number(count as f64 / total(c).max(1) as f64 * n, 0);
         format!("{} still queued, {} running", of_2000(c.queued_ms.len()), of_2000(c.running_ms.len()))
     };
-    let counts = Row::told(
-        "cancel at a random 0–40 s, n=2000",
-        "523 still queued, 1,370 running",
-        told(polled),
-        figures.iter().all(Figure::agrees),
-    )
-    .with_doorbell(told(rung));
+    let counts = Row::told("cancel at a random 0–40 s, n=2000", "523 still queued, 1,370 running", told(polled), figures.iter().all(Figure::agrees))
+        .with_doorbell(told(rung));
 
     let queued = |c: &crate::findings::Cancels| {
         let sample = Sample::of_ms(c.queued_ms.iter().copied());
@@ -285,7 +274,9 @@ fn outbox(f: &Findings) -> Vec<Row> {
 
 fn limits(f: &Findings) -> Vec<Row> {
     let l = &f.largest;
-    let told = |fits: &crate::findings::Fits| format!("{} characters = {} UTF-8 bytes", number(fits.characters as f64, 0), number(fits.utf8_bytes as f64, 0));
+    let told = |fits: &crate::findings::Fits| {
+        format!("{} characters = {} UTF-8 bytes", number(fits.characters as f64, 0), number(fits.utf8_bytes as f64, 0))
+    };
     let relayed = format!("with an id of 36 characters: {} whole, {} left out", number(l.relayed_whole as f64, 0), number(l.relayed_cut as f64, 0));
     let row = |name: &str, published: &str, ours: &crate::findings::Fits| Row::told(name, published, told(ours), told(ours) == published);
     vec![
@@ -302,8 +293,7 @@ fn limits(f: &Findings) -> Vec<Row> {
 fn foreign(f: &Findings) -> Row {
     let published = "Graph run not found or access removed";
     let agrees = f.foreign.told == published && f.foreign.told_of_nothing == published;
-    Row::told("another connected agent reads the run", published, f.foreign.told.clone(), agrees)
-        .with_wait_seconds(f.foreign.told_of_nothing.clone())
+    Row::told("another connected agent reads the run", published, f.foreign.told.clone(), agrees).with_wait_seconds(f.foreign.told_of_nothing.clone())
 }
 
 /// The table as text. Wall time is not in it: the same seed prints the same bytes.

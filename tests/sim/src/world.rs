@@ -327,5 +327,4 @@ impl Desktop {
             running.relay.wish(wishes);
         }
     }
-
 }

@@ -21,7 +21,8 @@ fn graph_sim(args: &[&str], report: &Path, zone: &str, lang: &str) -> Output {
 
 #[test]
 fn the_same_seed_prints_the_same_bytes_in_any_time_zone_and_language() {
-    let places = [("UTC", "C"), ("Asia/Tokyo", "de_DE.UTF-8"), ("America/St_Johns", "fr_FR.UTF-8"), ("Pacific/Chatham", "tr_TR.UTF-8"), ("", "C.UTF-8")];
+    let places =
+        [("UTC", "C"), ("Asia/Tokyo", "de_DE.UTF-8"), ("America/St_Johns", "fr_FR.UTF-8"), ("Pacific/Chatham", "tr_TR.UTF-8"), ("", "C.UTF-8")];
     for args in [&["--seed", "7", "--runs", "20", "--experiment", "cancel"][..], &["faults", "--from", "3", "--seeds", "1", "--story"]] {
         let folder = tempfile::tempdir().unwrap();
         let outputs = places.map(|(zone, lang)| graph_sim(args, folder.path(), zone, lang));
@@ -44,7 +45,10 @@ fn the_published_figures_come_out_again() {
     assert_eq!(rows.len(), 20, "{printed}");
     assert!(rows.iter().all(|r| r["agrees"] == true), "{printed}");
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
-    assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("http://www.") && !page.contains("NaN"), "self-contained, and no hole in it");
+    assert!(
+        page.contains("<svg") && !page.contains("<script") && !page.contains("http://www.") && !page.contains("NaN"),
+        "self-contained, and no hole in it"
+    );
 }
 
 #[test]

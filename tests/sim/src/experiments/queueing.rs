@@ -63,11 +63,8 @@ pub async fn bursts(rng: Rng, pickup: Pickup, size: usize, bursts: usize) -> Res
                 let mut burst = Vec::new();
                 // First in, first out: when the last has ended, all have.
                 for command in commands.iter().rev() {
-                    let (_, _, run) = if burst.is_empty() {
-                        pair.agent.watch(command, LEISURELY).await?
-                    } else {
-                        (0, 0, pair.agent.get(command, 0).await?)
-                    };
+                    let (_, _, run) =
+                        if burst.is_empty() { pair.agent.watch(command, LEISURELY).await? } else { (0, 0, pair.agent.get(command, 0).await?) };
                     let started_ms = run.since_queued_ms("started_at").ok_or_else(|| missing("start"))?;
                     burst.push(Ran { started_ms, ended_ms: run.since_queued_ms("ended_at").ok_or_else(|| missing("end"))? });
                 }

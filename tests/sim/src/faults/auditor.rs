@@ -217,7 +217,8 @@ impl Auditor {
     pub fn rows(&self) -> Vec<Row> {
         let connection = self.database.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || -> Result<Vec<Row>, rusqlite::Error> {
-            let mut statement = connection.prepare_cached("SELECT command_id, project_id, slug, status, reason, execution_id FROM commands ORDER BY seq")?;
+            let mut statement =
+                connection.prepare_cached("SELECT command_id, project_id, slug, status, reason, execution_id FROM commands ORDER BY seq")?;
             let rows = statement.query_map([], |row| {
                 Ok(Row {
                     command: row.get(0)?,
@@ -320,7 +321,8 @@ impl Auditor {
 
     /// Commands that have not ended, with an empty outbox everywhere: `None` when all is told.
     pub fn unfinished(&self, desks: &[(&Store, &Graphs)]) -> Option<String> {
-        let open: Vec<String> = self.rows().iter().filter(|r| !r.is_terminal()).map(|r| format!("command {} is {}", short(&r.command), r.told())).collect();
+        let open: Vec<String> =
+            self.rows().iter().filter(|r| !r.is_terminal()).map(|r| format!("command {} is {}", short(&r.command), r.told())).collect();
         let mut kept = Vec::new();
         for (desk, (store, _)) in desks.iter().enumerate() {
             for row in store.outbox().unwrap_or_default().into_iter().filter(|r| !r.refused) {

@@ -21,29 +21,90 @@ pub type RunNumber = usize;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    Run { run: RunNumber, agent: usize, desk: usize, graph: usize, run_ms: u64, starts_after_ms: u64 },
+    Run {
+        run: RunNumber,
+        agent: usize,
+        desk: usize,
+        graph: usize,
+        run_ms: u64,
+        starts_after_ms: u64,
+    },
     /// The same agent sends the same call again.
-    Repeat { run: RunNumber },
-    Cancel { run: RunNumber },
+    Repeat {
+        run: RunNumber,
+    },
+    Cancel {
+        run: RunNumber,
+    },
     /// The other agent asks for it and tries to cancel it.
-    Peek { run: RunNumber },
-    OwnerCancel { run: RunNumber, desk: usize },
-    Tick { desk: usize, project: usize, graph: usize, on: bool },
-    Enable { desk: usize, project: usize, on: bool },
-    Rename { desk: usize, graph: usize, name: u64 },
-    Delete { desk: usize, graph: usize },
-    Undelete { desk: usize, graph: usize },
-    Pause { desk: usize, on: bool },
-    Pickup { desk: usize, instant: bool },
-    Crash { desk: usize },
-    Quit { desk: usize },
-    Boot { desk: usize },
-    Freeze { desk: usize, on: bool },
-    Clock { desk: usize, skew_ms: i64 },
-    ServerDown { graceful: bool },
+    Peek {
+        run: RunNumber,
+    },
+    OwnerCancel {
+        run: RunNumber,
+        desk: usize,
+    },
+    Tick {
+        desk: usize,
+        project: usize,
+        graph: usize,
+        on: bool,
+    },
+    Enable {
+        desk: usize,
+        project: usize,
+        on: bool,
+    },
+    Rename {
+        desk: usize,
+        graph: usize,
+        name: u64,
+    },
+    Delete {
+        desk: usize,
+        graph: usize,
+    },
+    Undelete {
+        desk: usize,
+        graph: usize,
+    },
+    Pause {
+        desk: usize,
+        on: bool,
+    },
+    Pickup {
+        desk: usize,
+        instant: bool,
+    },
+    Crash {
+        desk: usize,
+    },
+    Quit {
+        desk: usize,
+    },
+    Boot {
+        desk: usize,
+    },
+    Freeze {
+        desk: usize,
+        on: bool,
+    },
+    Clock {
+        desk: usize,
+        skew_ms: i64,
+    },
+    ServerDown {
+        graceful: bool,
+    },
     ServerUp,
-    Weather { desk: usize, weather: Weather },
-    AgentWeather { agent: usize, weather: Weather },
+    Weather {
+        desk: usize,
+        weather: Weather,
+    },
+    AgentWeather {
+        agent: usize,
+        weather: Weather,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

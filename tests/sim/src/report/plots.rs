@@ -17,7 +17,24 @@ pub const FRONTIER_TEXT: &str = "Each line is a family of strategies over the si
      Polling trades one for the other; a held question (wait_seconds) leaves the trade.";
 
 fn ticks(values: &[f64]) -> Vec<(f64, String)> {
-    values.iter().map(|v| (*v, number(*v, if v.fract() == 0.0 { 0 } else if *v < 0.1 { 2 } else { 1 }))).collect()
+    values
+        .iter()
+        .map(|v| {
+            (
+                *v,
+                number(
+                    *v,
+                    if v.fract() == 0.0 {
+                        0
+                    } else if *v < 0.1 {
+                        2
+                    } else {
+                        1
+                    },
+                ),
+            )
+        })
+        .collect()
 }
 
 fn borrowed(ticks: &[(f64, String)]) -> Vec<(f64, &str)> {
@@ -69,7 +86,8 @@ pub fn bursts(f: &Findings) -> String {
         let mut runs = (*burst).clone();
         runs.sort_by_key(|r| r.started_ms);
         let rows = runs.len() as f64;
-        let mut plot = Plot::new(66.0 + rows * 20.0, [48.0, 30.0, 24.0, 36.0], Scale::Linear { from: 0.0, to }, Scale::Linear { from: rows, to: 0.0 });
+        let mut plot =
+            Plot::new(66.0 + rows * 20.0, [48.0, 30.0, 24.0, 36.0], Scale::Linear { from: 0.0, to }, Scale::Linear { from: rows, to: 0.0 });
         let step = if to > 600.0 { 200.0 } else { 100.0 };
         let marks: Vec<f64> = (0..=(to / step) as u64).map(|i| i as f64 * step).collect();
         plot.x_axis(&borrowed(&ticks(&marks)), "seconds since the five were queued");
@@ -116,19 +134,20 @@ pub fn delays(f: &Findings) -> String {
 }
 
 pub fn frontier(f: &Findings, advice: &Advice) -> String {
-    let mut plot = Plot::new(
-        440.0,
-        [56.0, 36.0, 28.0, 44.0],
-        Scale::Log { from: 1.0, to: 100.0 },
-        Scale::Log { from: 0.02, to: 100.0 },
-    );
+    let mut plot = Plot::new(440.0, [56.0, 36.0, 28.0, 44.0], Scale::Log { from: 1.0, to: 100.0 }, Scale::Log { from: 0.02, to: 100.0 });
     plot.x_axis(&borrowed(&ticks(&[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0])), "calls a run, mean");
     plot.y_axis(&borrowed(&ticks(&[0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])), "seconds until the client knows, mean");
     for (class, family) in ["fixed", "backed", "waited"].iter().zip(&advice.families) {
         let points: Vec<(f64, f64)> = family.points.iter().map(|p| (p.calls, p.delay_s)).collect();
         plot.line(&points, class);
         if let Some((x, y)) = points.last() {
-            plot.label((*x, *y), (if *class == "waited" { -8.0 } else { 8.0 }, -6.0), if *class == "waited" { Anchor::End } else { Anchor::Start }, class, family.name);
+            plot.label(
+                (*x, *y),
+                (if *class == "waited" { -8.0 } else { 8.0 }, -6.0),
+                if *class == "waited" { Anchor::End } else { Anchor::Start },
+                class,
+                family.name,
+            );
         }
     }
     let polled = f.polled[0].watched.iter().filter(|w| w.strategy.hold_s() == 0).map(|w| (w, "polled"));

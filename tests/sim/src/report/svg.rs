@@ -78,20 +78,27 @@ impl Plot {
             put(&mut self.out, format_args!(r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{:.1}" y2="{base:.1}"/>"#, self.top));
             put(&mut self.out, format_args!(r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#, base + 16.0, escape(label)));
         }
-        put(&mut self.out, format_args!(r#"<line class="axis" x1="{:.1}" x2="{:.1}" y1="{base:.1}" y2="{base:.1}"/>"#, self.left, self.width - self.right));
-        put(&mut self.out, format_args!(
-            r#"<text class="name" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-            self.width - self.right,
-            base + 34.0,
-            escape(name)
-        ));
+        put(
+            &mut self.out,
+            format_args!(r#"<line class="axis" x1="{:.1}" x2="{:.1}" y1="{base:.1}" y2="{base:.1}"/>"#, self.left, self.width - self.right),
+        );
+        put(
+            &mut self.out,
+            format_args!(r#"<text class="name" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, self.width - self.right, base + 34.0, escape(name)),
+        );
     }
 
     pub fn y_axis(&mut self, ticks: &[(f64, &str)], name: &str) {
         for (value, label) in ticks {
             let y = self.py(*value);
-            put(&mut self.out, format_args!(r#"<line class="grid" x1="{:.1}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/>"#, self.left, self.width - self.right));
-            put(&mut self.out, format_args!(r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, self.left - 8.0, y + 4.0, escape(label)));
+            put(
+                &mut self.out,
+                format_args!(r#"<line class="grid" x1="{:.1}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/>"#, self.left, self.width - self.right),
+            );
+            put(
+                &mut self.out,
+                format_args!(r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, self.left - 8.0, y + 4.0, escape(label)),
+            );
         }
         put(&mut self.out, format_args!(r#"<text class="name" x="{:.1}" y="{:.1}">{}</text>"#, self.left, self.top - 10.0, escape(name)));
     }
@@ -100,11 +107,14 @@ impl Plot {
     pub fn bar(&mut self, x: [f64; 2], y: [f64; 2], class: &str, title: &str) {
         let (x0, x1, y0, y1) = (self.px(x[0]), self.px(x[1]), self.py(y[0]), self.py(y[1]));
         let width = (x1 - x0).max(0.75);
-        put(&mut self.out, format_args!(
-            r#"<rect class="{class}" x="{x0:.1}" y="{y1:.1}" width="{width:.1}" height="{:.1}" rx="1.5"><title>{}</title></rect>"#,
-            (y0 - y1).max(0.0),
-            escape(title)
-        ));
+        put(
+            &mut self.out,
+            format_args!(
+                r#"<rect class="{class}" x="{x0:.1}" y="{y1:.1}" width="{width:.1}" height="{:.1}" rx="1.5"><title>{}</title></rect>"#,
+                (y0 - y1).max(0.0),
+                escape(title)
+            ),
+        );
     }
 
     pub fn dot(&mut self, x: f64, y: f64, radius: f64, class: &str, title: &str) {
@@ -136,12 +146,6 @@ impl Plot {
 
     /// The drawing, with the sentence that says what it shows to whoever cannot see it.
     pub fn finish(self, says: &str) -> String {
-        format!(
-            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
-            self.width,
-            self.height,
-            escape(says),
-            self.out
-        )
+        format!("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", self.width, self.height, escape(says), self.out)
     }
 }
