@@ -122,7 +122,7 @@ async fn ask(rng: Rng, pickup: Pickup) -> Result<Asked, WorldError> {
                 calls += 1 + agent.watch(&command, strategy).await?.0;
                 run_ms += ms;
             }
-            Ok((calls, run_ms))
+            Ok::<_, WorldError>((calls, run_ms))
         });
     }
     let done = crate::experiments::each(tasks).await?;

@@ -229,10 +229,9 @@ impl Auditor {
                     execution: row.get(5)?,
                 })
             })?;
-            rows.collect()
+            rows.collect::<Result<Vec<Row>, _>>()
         };
         read().unwrap_or_else(|e| {
-            drop(connection);
             self.fault(&format!("the auditor cannot read the server's database: {e}"));
             Vec::new()
         })

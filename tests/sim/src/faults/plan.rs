@@ -190,7 +190,7 @@ fn act(rng: &mut Rng, number: usize, runs: &mut Vec<RunNumber>, has_clone: bool,
     let desk = |rng: &mut Rng| if has_clone && rng.chance(0.4) { CLONE } else { rng.below(2) as usize };
     let graph = |rng: &mut Rng| rng.below(GRAPHS as u64) as usize;
     let project = |rng: &mut Rng| rng.below(PROJECTS as u64) as usize;
-    let known = rng.pick(runs).copied();
+    let known = rng.pick(runs.as_slice()).copied();
     let draw = rng.below(100);
     match (draw, known) {
         (0..=27, _) | (28..=49, None) => {

@@ -264,27 +264,37 @@ impl Stage {
                 let (it, project, session) = (&self.desks[desk], self.projects[project], self.session(desk, graph));
                 if on {
                     if it.store.tick(project, session, "{}", it.now()).is_ok() {
-                        self.auditor.consent(desk, |c| drop(c.ticks.insert((project, session))));
+                        self.auditor.consent(desk, |c| {
+                            c.ticks.insert((project, session));
+                        });
                     }
                 } else {
-                    self.auditor.consent(desk, |c| drop(c.ticks.remove(&(project, session))));
+                    self.auditor.consent(desk, |c| {
+                        c.ticks.remove(&(project, session));
+                    });
                     it.store.untick(project, session)?;
                 }
             }
             Act::Enable { desk, project, on } => {
                 let project = self.projects[project];
                 if !on {
-                    self.auditor.consent(desk, |c| drop(c.enabled.remove(&project)));
+                    self.auditor.consent(desk, |c| {
+                        c.enabled.remove(&project);
+                    });
                 }
                 self.desks[desk].store.enable_project(project, on)?;
                 if on {
-                    self.auditor.consent(desk, |c| drop(c.enabled.insert(project)));
+                    self.auditor.consent(desk, |c| {
+                        c.enabled.insert(project);
+                    });
                 }
             }
             Act::Rename { desk, graph, name } => {
                 let (session, slug) = (self.session(desk, graph), format!("g{graph}-{name}"));
                 if self.desks[desk].rename(session, &slug).is_ok() {
-                    self.auditor.consent(desk, |c| drop(c.slugs.insert(session, slug)));
+                    self.auditor.consent(desk, |c| {
+                        c.slugs.insert(session, slug);
+                    });
                 }
             }
             Act::Delete { desk, graph } => {
