@@ -28,6 +28,7 @@ impl Relay {
         let (mut stop, mut told, mut feed_open) = (false, false, true);
         loop {
             tokio::select! {
+                biased; // answers, questions and news of one moment are taken in one order: a simulated world must run twice alike
                 () = tokio::time::sleep_until(next), if open.len() < OPEN_POLLS_MAX => {
                     next = Instant::now() + EVERY;
                     let hold_ms = hold_ms.filter(|_| !stop); // once asked to stop, a held question would be answered at once
