@@ -117,19 +117,19 @@ declare function lines(text: string): string[];
  * What a failed `agent`, `parallel` or `pipeline` throws.
  * @example catch (e) { if (e instanceof AgentError && e.code === "ceiling_reached") return { partial: true, done }; throw e; }
  */
-declare class AgentError extends CallError {};
+declare class AgentError extends CallError {}
 /**
  * What a failed `tool` throws.
  * @example await tool("read_file", { path }).catch((e) => { if (e.code !== "tool_failed") throw e; });
  */
-declare class ToolError extends CallError {};
+declare class ToolError extends CallError {}
 /**
  * What an unanswered `ask` throws.
  * @example await ask("Go on?").catch((e) => "no");
  */
-declare class AskError extends CallError {};
+declare class AskError extends CallError {}
 /**
  * What a failed `graph` throws.
  * @example await graph("nightly").catch((e) => log(e.message));
  */
-declare class GraphError extends CallError {};
+declare class GraphError extends CallError {}

@@ -175,7 +175,9 @@ pub fn declarations() -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "type CallCode = {};\n{TYPES}", codes.join(" | "));
     for item in API {
-        let _ = writeln!(out, "/**\n * {}\n * @example {}\n */\ndeclare {};", item.doc, item.example, item.declaration);
+        // A class body ends its declaration; a semicolon after it would be a statement.
+        let end = if item.declaration.ends_with('}') { "" } else { ";" };
+        let _ = writeln!(out, "/**\n * {}\n * @example {}\n */\ndeclare {}{end}", item.doc, item.example, item.declaration);
     }
     out
 }

@@ -7,7 +7,8 @@ use domain::{
     text::cut_chars,
     wire::event::{AgentEnd, FleetWhat},
 };
-use serde::Deserialize;
+use futures::FutureExt;
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,18 @@ struct AgentOptions {
     schema: Option<RawJson>,
     max_tokens: Option<u64>,
     timeout_s: Option<f64>,
+    // What the dialect knows elsewhere and has no meaning here: accepted with a warning, so that such scripts run unchanged.
+    effort: Option<IgnoredAny>,
+    isolation: Option<IgnoredAny>,
+    #[serde(rename = "agentType")]
+    agent_type: Option<IgnoredAny>,
+}
+
+impl AgentOptions {
+    fn ignored(&self) -> impl Iterator<Item = &'static str> {
+        let all = [("effort", self.effort.is_some()), ("isolation", self.isolation.is_some()), ("agentType", self.agent_type.is_some())];
+        all.into_iter().filter_map(|(name, is_given)| is_given.then_some(name))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -120,10 +133,21 @@ async fn seat(fleet: &Fleet, wave: &CancellationToken, minds_ceiling: bool) -> R
     }
 }
 
+/// A panic in the host's work is that call's failure, not the execution's.
+async fn guarded<T>(code: CallCode, work: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
+    let done = std::panic::AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_| Err(CallError::new(code, "Graph Desk itself failed in this call; its log says more.")))
+}
+
 // ── agent ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 fn queue_agent<'a>(job: &'a Job<'a>, told: &Told, prompt: String, options: &str, wave: Option<u64>, line: Option<u32>) -> Begun<'a> {
     let options: AgentOptions = serde_json::from_str(options).map_err(|e| invalid("agent options", e))?;
+    for name in options.ignored() {
+        if job.fleet.is_first_warning(name) {
+            job.tell(FleetWhat::Warning { text: format!("The agent option {name} has no meaning here and is ignored."), line });
+        }
+    }
     let fleet = job.fleet;
     if let Some(tool) = options.tools.iter().flatten().find(|tool| job.tools.as_ref().is_some_and(|declared| !declared.contains(*tool))) {
         return Err(invalid("agent options", format!("meta.tools does not name the tool {tool}")));
@@ -180,7 +204,7 @@ async fn run_agent(fleet: &Arc<Fleet>, call: AgentCall, mut story: AgentStory<'_
     let (watch, timeout_ms) = (seat.watch(), call.timeout_ms);
     let answer = tokio::select! {
         biased;
-        answer = fleet.host().agent(fleet, call, seat) => answer,
+        answer = guarded(CallCode::Provider, fleet.host().agent(fleet, call, seat)) => answer,
         () = watch.ran(Duration::from_millis(timeout_ms)) => {
             Err(CallError::new(CallCode::Timeout, format!("The agent took longer than its {} seconds.", timeout_ms / 1000)))
         }
@@ -253,7 +277,7 @@ fn queue_tool<'a>(job: &'a Job<'a>, tool: String, input: &str, wave: Option<u64>
     Ok(Box::pin(async move {
         // A reached token ceiling does not keep a script from writing down what it has.
         let seat = seat(job.fleet, &job.fleet.wave(wave), false).await?;
-        job.fleet.host().tool(job.fleet, call, seat).await.map(|json| json.as_str().to_owned())
+        guarded(CallCode::ToolFailed, job.fleet.host().tool(job.fleet, call, seat)).await.map(|json| json.as_str().to_owned())
     }))
 }
 
@@ -263,7 +287,7 @@ fn queue_question<'a>(job: &'a Job<'a>, question: String, options: &str, line: O
     let timeout_ms = options.timeout_s.map_or(Ok(most), |s| millis(s, "ask options"))?;
     let question = OwnerQuestion { question, options: options.options, default: options.default, timeout_ms, line, graphs: job.graphs.clone() };
     Ok(Box::pin(async move {
-        let asked = job.fleet.host().ask(job.fleet, question);
+        let asked = guarded(CallCode::Unanswered, job.fleet.host().ask(job.fleet, question));
         job.fleet.seats.away_while(asked).await.map(|json| json.as_str().to_owned())
     }))
 }

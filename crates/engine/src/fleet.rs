@@ -1,6 +1,6 @@
 //! What one execution and every Graph it calls share: ledger, places, clock, counters and the stop.
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -83,6 +83,7 @@ pub struct Fleet {
     agents: AtomicU64,
     calls: AtomicU64,
     tally: Mutex<Tally>,
+    warned: Mutex<HashSet<&'static str>>,
 }
 
 /// What has ended so far.
@@ -122,6 +123,7 @@ impl Fleet {
                 agents: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
                 tally: Mutex::default(),
+                warned: Mutex::default(),
             }
         })
     }
@@ -217,6 +219,10 @@ impl Fleet {
     pub(crate) fn wave(&self, wave: Option<u64>) -> CancellationToken {
         let waves = self.waves.lock().unwrap_or_else(PoisonError::into_inner);
         wave.and_then(|wave| waves.get(&wave)).cloned().unwrap_or_default()
+    }
+    /// Each of our own warnings is told once.
+    pub(crate) fn is_first_warning(&self, what: &'static str) -> bool {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(what)
     }
     pub(crate) fn skip(&self, wait: Duration) {
         self.skipped_ms.fetch_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);

@@ -182,6 +182,34 @@ async fn forgotten_promises_and_large_results_are_warned_of() {
     assert!(warnings(&run)[0].starts_with("The result is 30002 characters long"));
 }
 
+/// The prelude names these codes as well; this keeps both the same.
+#[tokio::test(start_paused = true)]
+async fn a_code_ends_a_wave_exactly_where_the_table_says_so() {
+    for code in engine::CallCode::ALL {
+        let source = format!("return await parallel([() => agent('fail {}')])", code.as_str());
+        let seen = shown(&Run::in_process().run(&source).await);
+        assert_eq!(seen == "= [null]", !code.ends_waves(), "{}: {seen}", code.as_str());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_of_the_dialect_without_meaning_here_are_ignored_aloud() {
+    let run = Run::in_process();
+    let outcome =
+        run.run("for (let i = 0; i < 2; i++) await agent('say x', { effort: 'high', isolation: 'worktree', agentType: 'Explore' }); return 1").await;
+    assert_eq!(shown(&outcome), "= 1");
+    let warnings = run.host.story().into_iter().filter(|e| matches!(e, FleetWhat::Warning { .. })).count();
+    assert_eq!(warnings, 3, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_call_is_that_calls_failure() {
+    let run = Run::in_process();
+    *run.host.tool.lock().unwrap() = Some(Box::new(|_, _| panic!("a defect of ours")));
+    let outcome = run.run("return [await tool('x', {}).catch(e => e.code), await agent('say fine')]").await;
+    assert_eq!(shown(&outcome), r#"= ["tool_failed","fine"]"#);
+}
+
 /// One agent of a random fleet.
 #[derive(Debug, Clone)]
 struct Plan {

@@ -1,7 +1,9 @@
 //! Scripts and what becomes of them, against the real script process and its in-process twin.
 mod documents;
+mod dry;
 mod fleets;
 mod hostile;
 mod outcomes;
+mod process;
 mod support;
 mod templates;
