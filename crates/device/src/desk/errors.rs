@@ -13,11 +13,6 @@ pub fn bad_argument(field: Option<&str>, message: impl Into<String>) -> ErrorVie
     ErrorView { field: field.map(str::to_owned), ..error("bad_argument", message) }
 }
 
-/// Named by the window, not built yet.
-pub fn not_yet(what: &str) -> ErrorView {
-    error("not_yet", format!("{what} is not part of this version yet."))
-}
-
 impl From<StoreError> for ErrorView {
     fn from(e: StoreError) -> Self {
         let code = match &e {

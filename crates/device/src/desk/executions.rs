@@ -10,7 +10,7 @@ use engine::StopWhy;
 
 use super::{
     Desk,
-    errors::{bad_argument, error, not_yet},
+    errors::{bad_argument, error},
 };
 use crate::{
     relay::{RunFeed, RunGraphs, RunRequest},
@@ -27,13 +27,17 @@ const PAGE_MAX: u64 = 200;
 impl Desk {
     /// Starts the Graph's newest version for the owner; the execution's id. It runs on by itself.
     pub async fn run_graph_now(self: &Arc<Self>, id: String, args: String) -> Result<String, ErrorView> {
-        let (execution, run) = self.begin_own(&id, &args, None).await?;
+        let (execution, run) = self.begin_own(&id, &args, None)?;
         tokio::spawn(run);
         Ok(execution.to_string())
     }
 
-    pub async fn run_graph_dry(self: &Arc<Self>, _id: String, _args: String) -> Result<String, ErrorView> {
-        Err(not_yet("A dry run"))
+    /// The same, without network, tokens or effects; what it found out stands in its events.
+    pub async fn run_graph_dry(self: &Arc<Self>, id: String, args: String) -> Result<String, ErrorView> {
+        let request = self.store_own(&id, &args, None, true)?;
+        let (executor, execution) = (self.executor.clone(), request.execution.to_string());
+        tokio::spawn(async move { executor.run_dry(request).await });
+        Ok(execution)
     }
 
     pub async fn fleet_cancel_run(&self, execution_id: String) -> Result<(), ErrorView> {
@@ -128,48 +132,52 @@ impl Desk {
         if !matches!(record.state, ExecutionState::Failed | ExecutionState::Cancelled) {
             return Err(error("cannot_resume", "Only a run that failed or was stopped can be resumed."));
         }
-        let (execution, run) = self.begin_own(&record.graph.to_string(), record.args.as_str(), Some(&record)).await?;
+        let (execution, run) = self.begin_own(&record.graph.to_string(), record.args.as_str(), Some(&record))?;
         tokio::spawn(run);
         Ok(execution.to_string())
     }
 
     /// An execution of the owner's own: stored, and ready to be driven to its outcome.
-    pub(super) async fn begin_own(
-        self: &Arc<Self>,
+    pub(super) fn begin_own(
+        &self,
         id: &str,
         args: &str,
         resume: Option<&ExecutionRecord>,
     ) -> Result<(ExecutionId, crate::ports::BoxFuture<'static, domain::Outcome>), ErrorView> {
+        let request = self.store_own(id, args, resume, false)?;
+        Ok((request.execution.clone(), self.executor.run_graph_now(request, RunFeed::unheard())))
+    }
+
+    fn store_own(&self, id: &str, args: &str, resume: Option<&ExecutionRecord>, dry: bool) -> Result<RunRequest, ErrorView> {
         let graph = self.graph(id)?;
         if args.len() > ARGUMENTS_BYTES_MAX {
             return Err(bad_argument(Some("args"), "The arguments are longer than 1 MiB. Put large data into a file and pass its path."));
         }
         let args = if args.trim().is_empty() { "{}" } else { args };
         let args = RawJson::parse(args).map_err(|e| bad_argument(Some("args"), format!("The arguments are {e}.")))?;
-        let version = resume.map_or(graph.version, |r| r.version);
         let execution = ExecutionId::from_random(self.config.random.bytes16());
-        let new = NewExecution {
-            id: execution.clone(),
+        let request = RunRequest {
+            channel: Channel::Local(execution.clone()),
+            execution,
             graph: graph.id,
-            graph_name: graph.name,
-            version,
-            args: args.clone(),
-            dry: false,
+            version: resume.map_or(graph.version, |r| r.version),
+            args,
+            dry,
             resumed_from: resume.map(|r| r.id.clone()),
             origin: Origin::Owner,
         };
-        self.store.begin_execution(&new, self.config.clock.now())?;
-        let request = RunRequest {
-            channel: Channel::Local(execution.clone()),
-            execution: execution.clone(),
+        let new = NewExecution {
+            id: request.execution.clone(),
             graph: graph.id,
-            version,
-            args,
-            dry: false,
-            resumed_from: new.resumed_from,
+            graph_name: graph.name,
+            version: request.version,
+            args: request.args.clone(),
+            dry,
+            resumed_from: request.resumed_from.clone(),
             origin: Origin::Owner,
         };
-        Ok((execution, self.executor.run_graph_now(request, RunFeed::unheard())))
+        self.store.begin_execution(&new, self.config.clock.now())?;
+        Ok(request)
     }
 
     /// Events above `after`, each agent's streamed text after the event it followed.

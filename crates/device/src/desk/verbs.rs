@@ -167,7 +167,7 @@ impl Desk {
     /// Runs to the end.
     async fn cli_run(self: &Arc<Self>, run: Run) -> Result<Value, ErrorView> {
         let graph = self.graph_of(&run.slug)?;
-        let (execution, ending) = self.begin_own(&graph.id.to_string(), &run.args, None).await?;
+        let (execution, ending) = self.begin_own(&graph.id.to_string(), &run.args, None)?;
         // On a task of its own: whoever asked may hang up, the execution goes on.
         tokio::spawn(ending).await.map_err(|e| error("internal", format!("The run broke off: {e}.")))?;
         let detail = self.execution_open(execution.to_string()).await?;

@@ -192,16 +192,22 @@ impl FleetHost for Host {
     }
 
     fn graph(&self, slug: &Slug) -> Result<CalledGraph, CallError> {
-        let none =
-            || CallError::new(CallCode::NoGraph, format!("There is no ready Graph with the slug {slug}. Save it, set it to ready, then run again."));
-        let broken = |e: StoreError| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}."));
-        let graph = self.store.graph_by_slug(slug).map_err(broken)?.filter(|g| g.status == SessionStatus::Ready).ok_or_else(none)?;
-        let version = self.store.graph_version(graph.id, graph.version).map_err(broken)?.ok_or_else(none)?;
-        let tools = Meta::read(&version.source).ok().and_then(|meta| super::limited(meta.tools));
-        let member = Member { at: GraphAt { session: graph.id, version: graph.version }, tools };
+        let (member, called) = find_graph(&self.store, slug)?;
         lock(&self.members).insert(slug.clone(), member);
-        Ok(CalledGraph { slug: slug.clone(), source: version.source })
+        Ok(called)
     }
+}
+
+/// Another Graph of this device, if it is ready: its newest version.
+pub(super) fn find_graph(store: &Store, slug: &Slug) -> Result<(Member, CalledGraph), CallError> {
+    let none =
+        || CallError::new(CallCode::NoGraph, format!("There is no ready Graph with the slug {slug}. Save it, set it to ready, then run again."));
+    let broken = |e: StoreError| CallError::new(CallCode::NoGraph, format!("The Graph {slug} cannot be read: {e}."));
+    let graph = store.graph_by_slug(slug).map_err(broken)?.filter(|g| g.status == SessionStatus::Ready).ok_or_else(none)?;
+    let version = store.graph_version(graph.id, graph.version).map_err(broken)?.ok_or_else(none)?;
+    let tools = Meta::read(&version.source).ok().and_then(|meta| super::limited(meta.tools));
+    let member = Member { at: GraphAt { session: graph.id, version: graph.version }, tools };
+    Ok((member, CalledGraph { slug: slug.clone(), source: version.source }))
 }
 
 fn words_of(json: &RawJson) -> String {

@@ -3,6 +3,7 @@
 //! It puts an execution together (source, limits, tools, rules, models, story), lets the engine run it, and stores its one ending with the
 //! receipt. What not: no consent, no queue (the relay's), no scheduling (the engine's). The owner's own executions neither wait for commands
 //! nor hold them up: each runs on its own. Invariant: an execution that was started here ends here, once, whatever happens to it.
+mod dry;
 mod host;
 mod journal;
 mod record;
@@ -297,15 +298,21 @@ impl Executor {
             jitter: Arc::new(move || random.below(1 << 53) as f64 / (1u64 << 53) as f64),
             members: Mutex::new(HashMap::from([(prepared.slug.clone(), me)])),
         });
-        let mut settings = engine::Settings::new(prepared.slug.clone(), parts.random.below(1 << 53), parts.clock.now());
-        settings.max_concurrency = owner.max_concurrency as usize;
-        settings.token_ceiling = owner.token_ceiling;
-        let settings = settings.narrowed(&meta.limits);
+        let settings = self.settings(&prepared.slug, &owner, meta);
         let beginning = Beginning { ceiling: settings.token_ceiling, max_concurrency: settings.max_concurrency as u64, seed: settings.seed };
         parts.store.note_beginning(&request.execution, beginning).map_err(broken)?;
         let fleet = Fleet::new(request.execution.clone(), settings, host);
         let _ = recorder.fleet.set(Arc::downgrade(&fleet));
         Ok((fleet, gate_stop))
+    }
+
+    /// What the owner allows, narrowed by what the Graph wants.
+    fn settings(&self, slug: &domain::Slug, owner: &crate::store::Settings, meta: &Meta) -> engine::Settings {
+        let parts = &self.0.parts;
+        let mut settings = engine::Settings::new(slug.clone(), parts.random.below(1 << 53), parts.clock.now());
+        settings.max_concurrency = owner.max_concurrency as usize;
+        settings.token_ceiling = owner.token_ceiling;
+        settings.narrowed(&meta.limits)
     }
 
     fn journal(&self, request: &RunRequest) -> Result<Journal, StoreError> {

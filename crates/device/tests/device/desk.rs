@@ -198,9 +198,15 @@ async fn quitting_ends_what_runs_as_owner_quit() {
     assert_eq!((detail.row.state, detail.row.reason.as_deref()), (ExecutionState::Failed, Some("owner_quit")));
 }
 
+/// Waits until its ending is stored and it is out of the list of what runs.
 async fn ended(w: &World, execution: &str) {
     let mut topics = w.desk.store().topics();
-    while w.desk.executor().running().iter().any(|r| r.execution.as_str() == execution) {
+    let id = domain::ExecutionId::parse(execution).unwrap();
+    let is_open = || {
+        let stored = w.desk.store().execution(&id).unwrap().unwrap().ended_at.is_some();
+        !stored || w.desk.executor().running().iter().any(|r| r.execution == id)
+    };
+    while is_open() {
         topics.recv().await.unwrap();
     }
 }
@@ -278,4 +284,77 @@ async fn a_hostile_command_is_an_answer_not_a_panic() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing_and_says_what_a_run_would_do() {
+    let w = world(Attendance::Window).await;
+    let id = w.ready("writes", WRITES).await;
+    let file = w.files.path().join("never.txt");
+    let execution = w.desk.run_graph_dry(id, json!({ "path": file }).to_string()).await.unwrap();
+    ended(&w, &execution).await;
+    let detail = w.desk.execution_open(execution).await.unwrap();
+    assert_eq!((detail.row.dry, detail.row.state, detail.row.tokens), (true, ExecutionState::Completed, 0), "{:?}", detail.error);
+    let told = |words: &str| detail.events.iter().any(|e| matches!(&e.what, FleetWhat::Log { text } if text.contains(words)));
+    assert!(told("0 agents") && told("write_file: called 1 times, you would be asked 1 times"), "{:?}", detail.events);
+    assert!(!file.exists() && w.desk.questions().is_empty());
+    assert!(w.desk.approvals_get().await.unwrap().log.is_empty());
+}
+
+#[tokio::test]
+async fn a_graphs_own_question_is_answered_by_choosing() {
+    let w = world(Attendance::Window).await;
+    let source = "export const meta = { name: 'Asks', description: '' };\nreturn await ask('Which one?', { options: ['first', 'second'] });\n";
+    let id = w.ready("asks", source).await;
+    let execution = w.desk.run_graph_now(id, "{}".into()).await.unwrap();
+    let question = w.question().await;
+    assert_eq!((question.title.as_str(), question.options.as_deref().unwrap().len()), ("Which one?", 2));
+    let answer = |answer: Value| w.desk.call("approval_answer", json!({ "approval": question.approval, "answer": answer }));
+    assert_eq!(answer(json!({ "answer": "once" })).await.unwrap_err().code, "approval_no_rule");
+    assert_eq!(answer(json!({ "answer": "option", "index": 2 })).await.unwrap_err().code, "bad_argument");
+    answer(json!({ "answer": "option", "index": 1 })).await.unwrap();
+    ended(&w, &execution).await;
+    assert_eq!(w.desk.execution_open(execution).await.unwrap().result.as_deref(), Some("\"second\""));
+}
+
+/// Answers "yes" and counts how often it was asked.
+#[derive(Default)]
+struct Yes(std::sync::atomic::AtomicUsize);
+impl agent::model::Model for Yes {
+    fn call<'a>(
+        &'a self,
+        _: &'a agent::model::ModelRequest,
+        on_text: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> BoxFuture<'a, Result<agent::model::ModelReply, agent::model::ModelError>> {
+        use agent::model::{ModelReply, ModelUsage, Said, Stop};
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        on_text("yes");
+        let usage = ModelUsage { input: 10, output: 1, ..ModelUsage::default() };
+        let said = Said { text: "yes".into(), ..Said::default() };
+        Box::pin(async move { Ok(ModelReply { said, usage: Some(usage), stop: Stop::Done }) })
+    }
+}
+
+#[tokio::test]
+async fn a_resumed_run_does_not_pay_again_for_agents_that_had_answered() {
+    use agent::model::{Lane, ModelEntry, Models, ToolCalls};
+    let w = world(Attendance::None).await;
+    let (yes, mut models) = (Arc::new(Yes::default()), Models::new());
+    let (model, lane) = (Arc::clone(&yes) as Arc<dyn agent::model::Model>, Lane::new(1));
+    models.add(ModelEntry { name: "test/yes".into(), model, tool_calls: ToolCalls::Native, price: None, lane });
+    w.desk.executor().set_models(models);
+    let source = "export const meta = { name: 'Fails', description: '' };\nconst said = await agent('Say yes');\nthrow new Error('after ' + said);\n";
+    w.ready("fails", source).await;
+    let first = w.run("fails", json!({})).await;
+    assert!(first["error"].as_str().unwrap().contains("after yes"), "{first}");
+    assert_eq!(first["tokens"], 11, "{first}");
+    let before = w.desk.execution_open(first["execution_id"].as_str().unwrap().into()).await.unwrap();
+    assert!(before.can_resume);
+    assert!(before.events.iter().any(|e| e.seq == 0 && matches!(&e.what, FleetWhat::AgentText { text, .. } if text == "yes")), "the transcript");
+    assert_eq!(before.ledger.iter().map(|l| l.settled).collect::<Vec<_>>(), [Some(11)]);
+    let again = w.desk.execution_resume(before.row.execution_id.clone()).await.unwrap();
+    ended(&w, &again).await;
+    let detail = w.desk.execution_open(again).await.unwrap();
+    assert_eq!((detail.row.state, detail.row.tokens), (ExecutionState::Failed, 0));
+    assert_eq!(yes.0.load(std::sync::atomic::Ordering::SeqCst), 1);
 }
