@@ -57,7 +57,7 @@ fn the_owner_pairs_shares_answers_and_sees_the_run_in_the_window() {
     desk.window.wait_text("body", "approved.txt");
     desk.window.wait_text("body", "Note");
     desk.picture("approval");
-    desk.click_in_popup("popup-once");
+    desk.answer_popup(&popup, "popup-once");
     let run = agent.wait_terminal(&command);
     assert_eq!((&run["status"], &run["reason"]), (&json!("completed"), &json!("done")), "{run}");
     assert_eq!(std::fs::read_to_string(desk.world.files().join("approved.txt")).unwrap(), "from Claude");
@@ -89,7 +89,7 @@ fn a_deny_reaches_the_run_and_typed_keys_approve_nothing() {
     assert_eq!(desk.popup(), popup, "the popup took none of the keys");
     assert!(!desk.world.files().join("denied.txt").exists());
     desk.window.switch_to(&popup);
-    desk.click_in_popup("popup-deny");
+    desk.answer_popup(&popup, "popup-deny");
     let run = agent.wait_terminal(&command);
     assert_eq!(run["status"], "failed", "{run}");
     assert!(run["error"].as_str().unwrap_or_default().to_lowercase().contains("den"), "{run}");
@@ -125,6 +125,69 @@ fn a_window_reaches_only_its_own_door() {
     assert_eq!(waiting["waiting"][0]["approval"], question["approval"], "a closed popup is no answer: {waiting}");
     agent.cancel(&command);
     assert_eq!(agent.wait_terminal(&command)["status"], "cancelled");
+}
+
+/// Seven calls at once; its name is what a page must never obey.
+const SEVEN: &str = "export const meta = { name: '<img src=x onerror=document.title=1>', description: '</script><script>document.title=1</script>', \
+    tools: ['write_file'] };\n\
+    const done = await parallel([0, 1, 2, 3, 4, 5, 6].map((n) => () => tool('write_file', { path: `${args.folder}/${n}.txt`, content: '<b>' + n })));\n\
+    return done.map((answer) => answer !== null);\n";
+
+#[test]
+fn seven_questions_come_one_by_one_each_answer_reaches_its_call_and_names_stay_text() {
+    let screen = Screen::take();
+    let desk = Desktop::start(&screen);
+    desk.pair_by_hand();
+    desk.share("seven", SEVEN);
+    let agent = desk.world.agent("Claude");
+    let command = agent.run(&agent.session("seven"), json!({"folder": desk.world.files()}), "window-key-6");
+    let is_text_only = "return document.querySelector('img, b') === null && !document.title.includes('1')";
+    let mut answered = Vec::new();
+    while answered.len() < 7 {
+        let popup = desk.popup_other_than(&answered);
+        desk.window.switch_to(&popup);
+        desk.window.wait_text("body", "<img src=x");
+        assert_eq!(desk.window.script(is_text_only, json!([])).unwrap(), true);
+        let question = desk.window.knock("popup_call", "popup_question", json!({})).unwrap();
+        let arguments: serde_json::Value = serde_json::from_str(question["arguments"].as_str().unwrap()).unwrap();
+        let path = arguments["path"].as_str().unwrap();
+        let is_even = ["0.txt", "2.txt", "4.txt", "6.txt"].iter().any(|name| path.ends_with(name));
+        if answered.is_empty() {
+            desk.picture("approval-of-seven");
+        }
+        desk.answer_popup(&popup, if is_even { "popup-once" } else { "popup-deny" });
+        answered.push(popup);
+    }
+    let run = agent.wait_terminal(&command);
+    assert_eq!(run["result"], json!([true, false, true, false, true, false, true]), "{run}");
+    desk.to_main();
+    desk.window.click(&id("rail-runs"));
+    desk.window.wait_text("main", "<img src=x");
+    assert_eq!(desk.window.script(is_text_only, json!([])).unwrap(), true);
+}
+
+#[test]
+fn settings_that_reach_beyond_the_window_are_carried_out() {
+    let screen = Screen::take();
+    let mut desk = Desktop::start(&screen);
+    let entry = desk.world.dir.path().join(".config/autostart/graph-desk.desktop");
+    let set = |desk: &Desktop, change: serde_json::Value| desk.window.knock("desk_call", "settings_update", json!({"change": change})).unwrap();
+    set(&desk, json!({"start_at_login": true, "theme": "dark"}));
+    assert!(std::fs::read_to_string(&entry).unwrap().contains("graph-desk --hidden"));
+    set(&desk, json!({"start_at_login": false}));
+    assert!(!entry.exists());
+    desk.restart();
+    let scheme = desk.window.script("return getComputedStyle(document.body).backgroundColor", json!([])).unwrap();
+    desk.picture("dark");
+    assert!(["rgb(16, 16, 19)", "rgb(23, 23, 27)"].contains(&scheme.as_str().unwrap()), "{scheme}");
+}
+
+#[test]
+fn safe_mode_draws_without_the_graphics_card() {
+    let screen = Screen::take();
+    let app = desktop::App::start_with(&screen, &["--safe-mode"]);
+    app.wait_window("Graph Desk");
+    assert!(app.environment().contains("WEBKIT_DISABLE_DMABUF_RENDERER=1"));
 }
 
 #[test]

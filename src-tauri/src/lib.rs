@@ -21,7 +21,7 @@ use std::time::Duration;
 use agent::sandbox::{HELPER_FLAG, helper_main};
 use clap::Parser as _;
 use device::real;
-use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
+use tauri::{AppHandle, RunEvent, WindowEvent};
 
 use open::NoStart;
 use shell::Shell;
@@ -100,11 +100,7 @@ fn on_event(app: &AppHandle, event: RunEvent) {
         RunEvent::ExitRequested { code: None, api, .. } => {
             api.prevent_exit();
         }
-        RunEvent::WindowEvent { label, event: WindowEvent::Destroyed, .. } if label == windows::MAIN => {
-            if !app.state::<Shell>().keeps_in_tray() {
-                shell::quit(app, "the window was closed");
-            }
-        }
+        RunEvent::WindowEvent { label, event: WindowEvent::Destroyed, .. } if label == windows::MAIN => shell::main_closed(app),
         _ => {}
     }
 }

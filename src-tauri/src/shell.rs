@@ -16,8 +16,9 @@ use tokio::sync::{Notify, broadcast::error::RecvError};
 use crate::awake::Awake;
 use crate::builtin::Builtin;
 use crate::popups::Popups;
-use crate::tray::Tray;
-use crate::{popups, windows, words};
+use crate::tray::{self, Tray};
+use crate::words::{self, Notice};
+use crate::{popups, windows};
 
 /// The window's one event; its payload is a [`DeskEvent`].
 const EVENT: &str = "desk";
@@ -35,6 +36,7 @@ pub struct Shell {
     approvals_changed: Arc<Notify>,
     /// The main window's page has drawn its first frame.
     pub main_ready: AtomicBool,
+    told_that_it_stays: AtomicBool,
     quitting: AtomicBool,
 }
 
@@ -47,6 +49,7 @@ impl Shell {
             popups: Mutex::default(),
             approvals_changed: Arc::default(),
             main_ready: AtomicBool::new(false),
+            told_that_it_stays: AtomicBool::new(false),
             quitting: AtomicBool::new(false),
         }
     }
@@ -143,14 +146,27 @@ fn show_popup(app: &AppHandle, question: &ApprovalQuestion) {
     if let Err(error) = windows::open_popup(app, question.approval) {
         tracing::error!(%error, label = popups::label(question.approval), "the popup could not be opened; the question waits in the main window");
     }
-    let notice = words::asks(question);
+    notify(app, words::asks(question));
+}
+
+/// The notification server may be slow or missing; `show` says Ok even then. It only accompanies what can be seen elsewhere.
+fn notify(app: &AppHandle, notice: Notice) {
     let app = app.clone();
-    // The notification server may be slow or missing; `show` says Ok even then. It only accompanies the popup.
     tauri::async_runtime::spawn_blocking(move || {
         if let Err(error) = app.notification().builder().title(notice.title).body(notice.body).show() {
             tracing::info!(%error, "no notification could be shown");
         }
     });
+}
+
+/// The main window is gone: the app stays, and says so once, or quits as the owner has it in Settings.
+pub fn main_closed(app: &AppHandle) {
+    let shell = app.state::<Shell>();
+    if !shell.keeps_in_tray() {
+        quit(app, "the window was closed");
+    } else if !shell.quitting.load(Ordering::SeqCst) && !shell.told_that_it_stays.swap(true, Ordering::SeqCst) {
+        notify(app, words::keeps_running(app.tray_by_id(tray::ID).is_some()));
+    }
 }
 
 /// Begins to work: the built-in queue first where it is the paired one, so that the relay's first pass finds it.

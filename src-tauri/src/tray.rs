@@ -11,6 +11,7 @@ use tauri::{AppHandle, Manager as _, Wry};
 use crate::shell::{self, Shell};
 use crate::{windows, words};
 
+pub const ID: &str = "desk";
 const OPEN: &str = "open";
 const PAUSE: &str = "pause";
 const RESUME: &str = "resume";
@@ -58,7 +59,7 @@ fn build_icon(app: &AppHandle) -> tauri::Result<Tray> {
     let quit = MenuItem::with_id(app, QUIT, "Quit", true, None::<&str>)?;
     let line = PredefinedMenuItem::separator(app)?;
     let menu = Menu::with_items(app, &[&state, &line, &open, &pause, &resume, &PredefinedMenuItem::separator(app)?, &quit])?;
-    let icon = TrayIconBuilder::with_id("desk")
+    let icon = TrayIconBuilder::with_id(ID)
         .icon(Image::from_bytes(include_bytes!("../icons/tray.png"))?)
         .menu(&menu)
         .tooltip(words::NAME)

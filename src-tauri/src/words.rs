@@ -36,6 +36,16 @@ pub fn asks(question: &ApprovalQuestion) -> Notice {
     Notice { title: format!("{}?", plain(&question.title)), body: format!("{who} waits for your answer.") }
 }
 
+/// After the window was closed: nothing on the screen says that the app still runs.
+pub fn keeps_running(has_tray: bool) -> Notice {
+    let body = if has_tray {
+        "Open or quit it from the tray."
+    } else {
+        "Start it again to open its window. To quit by closing the window, change it in Settings."
+    };
+    Notice { title: "Graph Desk keeps running".to_owned(), body: format!("Connected agents can start what you share. {body}") }
+}
+
 /// Notification servers may read markup, tray menus read `&` as a key. One line, at most 120 characters, no meaning but its own.
 fn plain(text: &str) -> String {
     let shown = text.chars().map(|c| match c {

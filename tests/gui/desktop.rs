@@ -110,13 +110,17 @@ impl Desktop {
 
     /// The handle of the one popup, once it is there.
     pub fn popup(&self) -> String {
-        wait_for("an approval popup", || self.window.windows().into_iter().find(|handle| *handle != self.main))
+        self.popup_other_than(&[])
     }
 
-    /// A popup takes no answer in its first half second: the button is clicked until it is gone.
-    pub fn click_in_popup(&self, button: &str) {
+    pub fn popup_other_than(&self, gone: &[String]) -> String {
+        wait_for("an approval popup", || self.window.windows().into_iter().find(|handle| *handle != self.main && !gone.contains(handle)))
+    }
+
+    /// A popup takes no answer in its first half second: the button is clicked until the popup is gone.
+    pub fn answer_popup(&self, popup: &str, button: &str) {
         wait_for("the popup to take the answer and go", || {
-            let there = self.window.windows().iter().any(|handle| *handle != self.main);
+            let there = self.window.windows().iter().any(|handle| handle == popup);
             if there {
                 self.window.click_once(&id(button));
             }
@@ -166,6 +170,18 @@ pub struct App {
 impl App {
     pub fn start(_screen: &Screen) -> Self {
         Self::start_in(World::unpaired())
+    }
+
+    pub fn start_with(_screen: &Screen, args: &[&str]) -> Self {
+        let world = World::unpaired();
+        let child = program(world.dir.path()).args(args).spawn().unwrap();
+        Self { world, child }
+    }
+
+    /// What the running program was started with, or started itself anew with.
+    pub fn environment(&self) -> String {
+        let bytes = std::fs::read(format!("/proc/{}/environ", self.child.id())).unwrap();
+        String::from_utf8_lossy(&bytes).replace('\0', "\n")
     }
 
     pub fn start_in(world: World) -> Self {

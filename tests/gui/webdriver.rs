@@ -152,7 +152,8 @@ impl Browser {
     /// Asks the program's exit like a test runner does: the session ends, and with it the program.
     pub fn end(&mut self) {
         let _ = self.http.delete(&self.session).send();
-        let _ = self.driver.kill();
+        // Asked, not killed: it takes its own child, the native driver, with it.
+        let _ = Command::new("kill").arg(self.driver.id().to_string()).status();
         let _ = self.driver.wait();
     }
 }
