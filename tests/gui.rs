@@ -141,7 +141,7 @@ fn seven_questions_come_one_by_one_each_answer_reaches_its_call_and_names_stay_t
     desk.share("seven", SEVEN);
     let agent = desk.world.agent("Claude");
     let command = agent.run(&agent.session("seven"), json!({"folder": desk.world.files()}), "window-key-6");
-    let is_text_only = "return document.querySelector('img, b') === null && !document.title.includes('1')";
+    let is_text_only = "return document.querySelector('img') === null && !document.title.includes('1')";
     let mut answered = Vec::new();
     while answered.len() < 7 {
         let popup = desk.popup_other_than(&answered);

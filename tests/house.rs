@@ -70,10 +70,10 @@ fn lock_files_name_no_download_address_of_a_front_end_package() {
 fn only_the_platform_folder_of_the_window_names_its_host() {
     for file in tracked_files().iter().filter(|f| f.starts_with("ui/src/") && (f.ends_with(".ts") || f.ends_with(".svelte"))) {
         let text = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
-        // The window's own test of its tiers says the name without importing it.
+        // The window's own test of its tiers says these words without meaning them.
         let may = file.starts_with("ui/src/platform/") || file.starts_with("ui/src/testing/");
         assert!(may || !text.contains("@tauri-apps"), "{file} imports @tauri-apps");
-        assert!(!text.contains("{@html"), "{file}: what owners and agents write is text, never markup");
+        assert!(file.starts_with("ui/src/testing/") || !text.contains("{@html"), "{file}: what owners and agents write is text, never markup");
     }
 }
 

@@ -113,7 +113,8 @@ impl Deref for App {
 impl App {
     /// Opens the store, brings its schema up to date and starts the background work on the current runtime.
     pub async fn open(config: Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, OpenError> {
-        let pinned = config.pinned_clients.iter().map(|text| read_pinned(text)).collect::<Result<_, _>>().map_err(|e| OpenError::Pinned(e.to_string()))?;
+        let pinned =
+            config.pinned_clients.iter().map(|text| read_pinned(text)).collect::<Result<_, _>>().map_err(|e| OpenError::Pinned(e.to_string()))?;
         let bells = Arc::new(Bells::default());
         let store = Store::open(&config.place, bells.clone()).await?;
         let queue = Queue { store, bells, contacts: Contacts::default(), clock, random, terms: config.terms, draining: CancellationToken::new() };

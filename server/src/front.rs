@@ -65,7 +65,10 @@ impl Names {
         let text = |name| headers.get(name).map(|v: &HeaderValue| v.to_str().unwrap_or("\u{0}"));
         match text(header::HOST) {
             Some(host) if !self.host_is_ours(host) => {
-                return Err(ApiError::new(Code::Forbidden, "this queue is not served under this host name; the operator can allow it with --allowed-host"));
+                return Err(ApiError::new(
+                    Code::Forbidden,
+                    "this queue is not served under this host name; the operator can allow it with --allowed-host",
+                ));
             }
             Some(_) | None => {}
         }
@@ -124,7 +127,9 @@ mod tests {
         ] {
             assert_eq!(names.host_is_ours(host), ok, "{host}");
         }
-        for (origin, ok) in [("https://queue.example.org", true), ("http://queue.example.org", false), ("null", false), ("http://localhost:3000", false)] {
+        for (origin, ok) in
+            [("https://queue.example.org", true), ("http://queue.example.org", false), ("null", false), ("http://localhost:3000", false)]
+        {
             assert_eq!(names.origin_is_ours(origin), ok, "{origin}");
         }
         let local = Names::new("http://127.0.0.1:8787", &[], &[]);

@@ -10,7 +10,10 @@ use domain::{
 };
 
 use crate::{
-    queue::{agent::AgentError, complete::CompleteError, get::RunError, owner::PairError, owner_view::ReadableError, project::ProjectError, start::ClaimError, sync::SyncError},
+    queue::{
+        agent::AgentError, complete::CompleteError, get::RunError, owner::PairError, owner_view::ReadableError, project::ProjectError,
+        start::ClaimError, sync::SyncError,
+    },
     store::StoreError,
 };
 

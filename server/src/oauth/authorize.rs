@@ -96,7 +96,9 @@ pub async fn ask(From(address): From, State(app): State<App>, RawQuery(query): R
             scopes,
             cookie_hash: String::new(),
         },
-        Err((error, why)) => return back(&app, redirect_uri, state.filter(|s| s.len() <= STATE_BYTES_MAX), &[("error", error), ("error_description", why)]),
+        Err((error, why)) => {
+            return back(&app, redirect_uri, state.filter(|s| s.len() <= STATE_BYTES_MAX), &[("error", error), ("error_description", why)]);
+        }
     };
     show_first(&app, request).await
 }

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_redirect_matches_to_the_letter_but_for_a_port_on_this_computer() {
-        let known = ["https://claude.ai/api/mcp/auth_callback".to_owned(), "http://localhost/callback".to_owned(), "http://127.0.0.1:1/cb?a=1".to_owned()];
+        let known =
+            ["https://claude.ai/api/mcp/auth_callback".to_owned(), "http://localhost/callback".to_owned(), "http://127.0.0.1:1/cb?a=1".to_owned()];
         for (asked, ok) in [
             ("https://claude.ai/api/mcp/auth_callback", true),
             ("https://claude.ai/api/mcp/auth_callback/", false),

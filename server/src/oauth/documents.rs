@@ -60,7 +60,12 @@ fn is_public(ip: IpAddr) -> bool {
                 || v4.is_documentation()
                 || v4.is_multicast()
                 || v4.is_unspecified();
-            !special && a != 0 && a < 240 && !(a == 100 && (64..128).contains(&b)) && !(a == 192 && b == 0 && c == 0) && !(a == 198 && (b == 18 || b == 19))
+            !special
+                && a != 0
+                && a < 240
+                && !(a == 100 && (64..128).contains(&b))
+                && !(a == 192 && b == 0 && c == 0)
+                && !(a == 198 && (b == 18 || b == 19))
         }
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
             Some(v4) => is_public(v4.into()),
@@ -154,7 +159,16 @@ mod tests {
         ] {
             assert_eq!(address(id).is_ok(), ok, "{id}");
         }
-        for (ip, public) in [("8.8.8.8", true), ("100.64.0.1", false), ("0.0.0.0", false), ("240.0.0.1", false), ("2606:4700::1", true), ("fd00::1", false), ("fe80::1", false), ("2002:7f00:1::", false)] {
+        for (ip, public) in [
+            ("8.8.8.8", true),
+            ("100.64.0.1", false),
+            ("0.0.0.0", false),
+            ("240.0.0.1", false),
+            ("2606:4700::1", true),
+            ("fd00::1", false),
+            ("fe80::1", false),
+            ("2002:7f00:1::", false),
+        ] {
             assert_eq!(is_public(ip.parse().unwrap()), public, "{ip}");
         }
     }

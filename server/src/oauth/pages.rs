@@ -42,9 +42,7 @@ fn page(status: StatusCode, nonce: &str, form_targets: &str, title: &str, body: 
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{}</title><style nonce=\"{nonce}\">{STYLE}</style></head><body><main>{body}</main></body></html>",
         escape(title)
     );
-    let policy = format!(
-        "default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'{form_targets}; frame-ancestors 'none'; base-uri 'none'"
-    );
+    let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'{form_targets}; frame-ancestors 'none'; base-uri 'none'");
     let mut response = (status, Html(html)).into_response();
     let headers = response.headers_mut();
     if let Ok(policy) = HeaderValue::from_str(&policy) {
@@ -126,6 +124,8 @@ pub fn ask_consent(nonce: &str, name: &str, code: &str, request: &AuthorizeReque
         }
         body.push_str("</select></p>");
     }
-    body.push_str("<button class=\"main\" name=\"decision\" value=\"allow\">Allow</button><button name=\"decision\" value=\"deny\">Deny</button></form>");
+    body.push_str(
+        "<button class=\"main\" name=\"decision\" value=\"allow\">Allow</button><button name=\"decision\" value=\"deny\">Deny</button></form>",
+    );
     page(StatusCode::OK, nonce, &form_targets(request), "Connect an agent", &body)
 }

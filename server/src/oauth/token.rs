@@ -28,7 +28,8 @@ fn bad(error: &str, description: &str) -> Response {
 /// Who the client says it is, proved where it has a secret. `Err` is the answer.
 async fn authenticate(app: &App, headers: &HeaderMap, form: &Form) -> Result<String, Response> {
     let unknown = || {
-        let mut response = oauth_error(StatusCode::UNAUTHORIZED, "invalid_client", "the client is unknown here or its secret is wrong; it may register again");
+        let mut response =
+            oauth_error(StatusCode::UNAUTHORIZED, "invalid_client", "the client is unknown here or its secret is wrong; it may register again");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Basic"));
         response
     };

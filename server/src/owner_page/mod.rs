@@ -122,14 +122,23 @@ async fn overview(State(app): State<App>, headers: HeaderMap) -> Response {
 }
 
 fn render(it: &Overview) -> String {
-    let mut out = format!("<h1>{}</h1><form method=\"post\" action=\"/owner/sign-out\"><button>Sign out</button></form><h2>Projects</h2><ul>", escape(&it.owner));
+    let mut out = format!(
+        "<h1>{}</h1><form method=\"post\" action=\"/owner/sign-out\"><button>Sign out</button></form><h2>Projects</h2><ul>",
+        escape(&it.owner)
+    );
     for name in &it.projects {
         out.push_str(&format!("<li>{}</li>", escape(name)));
     }
     out.push_str("</ul><h2>Commands</h2><table><tr><th>Queued</th><th>Graph</th><th>Agent</th><th>State</th></tr>");
     for c in &it.commands {
         let reason = c.reason.as_deref().filter(|r| *r != "done").map(|r| format!(" ({})", escape(r))).unwrap_or_default();
-        out.push_str(&format!("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{reason}</td></tr>", c.queued_at, escape(&c.slug), escape(&c.agent), escape(&c.status)));
+        out.push_str(&format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{reason}</td></tr>",
+            c.queued_at,
+            escape(&c.slug),
+            escape(&c.agent),
+            escape(&c.status)
+        ));
     }
     out.push_str("</table><h2>Graphs you made readable</h2><ul>");
     for (id, name) in &it.graphs {

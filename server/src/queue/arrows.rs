@@ -88,7 +88,13 @@ pub struct Started {
 }
 
 /// queued → running, or running by this very execution (a lost answer). `None` when it is somebody else's or has ended.
-pub async fn start(tx: &mut Tx, command: CommandId, device: DeviceId, execution: &ExecutionId, now: Timestamp) -> Result<Option<Started>, StoreError> {
+pub async fn start(
+    tx: &mut Tx,
+    command: CommandId,
+    device: DeviceId,
+    execution: &ExecutionId,
+    now: Timestamp,
+) -> Result<Option<Started>, StoreError> {
     let sql = "UPDATE commands SET status = 'running', execution_id = $3, started_at = coalesce(started_at, $4), last_control_at = $4
                 WHERE command_id = $1 AND device_id = $2
                   AND ((status = 'queued' AND expires_at > $4) OR (status = 'running' AND execution_id = $3))

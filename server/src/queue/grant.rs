@@ -369,7 +369,8 @@ async fn decided(tx: &mut Tx, it: &Decide) -> Result<(), ConsentError> {
         return Ok(());
     }
     let Some((owner, mut grant)) = code_grant(tx, &it.connect_hash, it.now).await? else { return Err(ConsentError::BadCode { tries_left: 0 }) };
-    let spent = tx.execute("UPDATE connect_codes SET used_at = $2 WHERE code_hash = $1 AND used_at IS NULL", params![&it.connect_hash, it.now]).await?;
+    let spent =
+        tx.execute("UPDATE connect_codes SET used_at = $2 WHERE code_hash = $1 AND used_at IS NULL", params![&it.connect_hash, it.now]).await?;
     if spent == 0 {
         return Err(ConsentError::BadCode { tries_left: 0 });
     }
@@ -425,7 +426,8 @@ async fn redeemed(tx: &mut Tx, it: &Redeem) -> Result<Option<Vec<String>>, Token
     if !is_theirs || !same_place || row.time(3)? <= it.now {
         return Ok(None);
     }
-    let spent = tx.execute("UPDATE authorization_codes SET used_at = $2 WHERE code_hash = $1 AND used_at IS NULL", params![&it.code_hash, it.now]).await?;
+    let spent =
+        tx.execute("UPDATE authorization_codes SET used_at = $2 WHERE code_hash = $1 AND used_at IS NULL", params![&it.code_hash, it.now]).await?;
     if spent == 0 {
         return Ok(None);
     }

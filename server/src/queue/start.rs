@@ -32,7 +32,7 @@ struct Start {
 }
 
 impl Queue {
-    /// Grants the command to this execution, again if it already has it. 
+    /// Grants the command to this execution, again if it already has it.
     pub async fn start(&self, device: &Device, command: CommandId, execution: ExecutionId) -> Result<Started, ClaimError> {
         let start = Start { device: device.clone(), command, execution, now: self.now() };
         self.store.write(start, |tx, it| Box::pin(run(tx, it))).await

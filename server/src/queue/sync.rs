@@ -45,7 +45,8 @@ const COMMAND_BYTES: usize = 1_280;
 
 pub(super) const WAITING: &str = "SELECT seq, arguments_bytes FROM commands
   WHERE device_id = $1 AND project_id = $2 AND status = 'queued' AND expires_at > $3 ORDER BY seq LIMIT 1000";
-pub(super) const RUNNING: &str = "SELECT command_id, execution_id FROM commands WHERE device_id = $1 AND project_id = $2 AND status = 'running' ORDER BY seq";
+pub(super) const RUNNING: &str =
+    "SELECT command_id, execution_id FROM commands WHERE device_id = $1 AND project_id = $2 AND status = 'running' ORDER BY seq";
 
 struct Sync {
     device: Device,

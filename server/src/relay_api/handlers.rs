@@ -23,12 +23,7 @@ use crate::{
 
 type Answer<T> = Result<Json<T>, ApiError>;
 
-pub async fn pair(
-    _: Version,
-    From(address): From,
-    State(app): State<App>,
-    Body(request): Body<wire::PairRequest>,
-) -> Answer<wire::PairAnswer> {
+pub async fn pair(_: Version, From(address): From, State(app): State<App>, Body(request): Body<wire::PairRequest>) -> Answer<wire::PairAnswer> {
     app.guesses.admit(address).await.map_err(too_many)?;
     let paired = app.queue.pair(request).await;
     if matches!(paired, Err(PairError::BadCode)) {

@@ -48,7 +48,8 @@ async fn every_route_takes_exactly_the_tokens_it_is_for() {
         for (who, token) in &tokens {
             cells += 1;
             let path = route.path.replace("{id}", "3f2b8c1e-9a4d-4c6b-8e2f-0a1b2c3d4e5f");
-            let body = if route.path == "/mcp" { r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_projects"}}"# } else { "{}" };
+            let body =
+                if route.path == "/mcp" { r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_projects"}}"# } else { "{}" };
             let mut request = axum::http::Request::builder().method(route.method.to_uppercase().as_str()).uri(&path);
             request = request.header("graph-relay-version", "1").header("content-type", "application/json");
             if !token.is_empty() {
@@ -106,13 +107,17 @@ pub async fn owners_page(w: &World) {
     let (desk, _, agent) = w.set_up().await;
     agent.run("key-00001").await;
     let program = "log('<b>')\nreturn 1";
-    let put = w.device("PUT", &format!("graphs/{}", crate::world::gs(1)), &desk.token, json!({"name": "Digest <i>", "text": program}).to_string()).await;
+    let put =
+        w.device("PUT", &format!("graphs/{}", crate::world::gs(1)), &desk.token, json!({"name": "Digest <i>", "text": program}).to_string()).await;
     assert_eq!(put.status, 200, "{}", put.text);
     let foreign = w.pair("Eve", "Elsewhere").await;
     let taken = w.device("PUT", &format!("graphs/{}", crate::world::gs(1)), &foreign.token, json!({"name": "x", "text": "y"}).to_string()).await;
     assert_eq!(taken.code(), "session_held");
-    let get = async |path: &str, cookie: &str| w.send(axum::http::Request::get(path).header("cookie", cookie).body(axum::body::Body::empty()).unwrap()).await;
-    let sign_in = async |code: &str| w.send(axum::http::Request::post("/owner/sign-in").body(axum::body::Body::from(format!("code={code}"))).unwrap()).await;
+    let get = async |path: &str, cookie: &str| {
+        w.send(axum::http::Request::get(path).header("cookie", cookie).body(axum::body::Body::empty()).unwrap()).await
+    };
+    let sign_in =
+        async |code: &str| w.send(axum::http::Request::post("/owner/sign-in").body(axum::body::Body::from(format!("code={code}"))).unwrap()).await;
     assert!(get("/owner", "").await.text.contains("Sign-in code"));
     let made = desk.post("sign-in-codes", json!({})).await.ok();
     assert_eq!(made["url"], "https://queue.test/owner");

@@ -137,7 +137,9 @@ pub async fn by_the_book(w: &World) {
     let connect = connect_code(&desk, &project, &[READ, RUN]).await;
     let first = page(w, &client, &[]).await;
     assert!(first.html.contains("Claude Code (queue)") && first.html.contains("localhost") && first.html.contains("program on this computer"));
-    let shown = post(w, "/oauth/authorize", &first.cookie, &[("request", &first.request), ("connect_code", &connect.to_lowercase()), ("decision", "look")]).await;
+    let shown =
+        post(w, "/oauth/authorize", &first.cookie, &[("request", &first.request), ("connect_code", &connect.to_lowercase()), ("decision", "look")])
+            .await;
     assert!(shown.text.contains("Docs") && shown.text.contains("Ada") && shown.text.contains("start and cancel runs"), "{}", shown.text);
     let granted = allow(w, &first, &connect, &[]).await;
     let location = granted.header("location").to_owned();
@@ -149,7 +151,10 @@ pub async fn by_the_book(w: &World) {
     let code = query(&location, "code").unwrap();
     let reply = redeem(w, &client, &code, &[("resource", "https://queue.test/mcp")]).await;
     let tokens = reply.ok();
-    assert_eq!((reply.header("cache-control"), tokens["token_type"].as_str(), tokens["expires_in"].as_i64()), ("no-store", Some("Bearer"), Some(3600)));
+    assert_eq!(
+        (reply.header("cache-control"), tokens["token_type"].as_str(), tokens["expires_in"].as_i64()),
+        ("no-store", Some("Bearer"), Some(3600))
+    );
     assert_eq!(tokens["scope"], format!("{READ} {RUN}"));
     let connected = agent(w, &tokens);
     connected.run("key-00001").await;
@@ -214,7 +219,9 @@ async fn a_connect_code_takes_five_tries_and_one_use() {
     let (desk, project, client) = set_up(&w).await;
     let connect = connect_code(&desk, &project, &[READ]).await;
     let first = page(&w, &client, &[]).await;
-    let look = async |code: &str| post(&w, "/oauth/authorize", &first.cookie, &[("request", &first.request), ("connect_code", code), ("decision", "look")]).await;
+    let look = async |code: &str| {
+        post(&w, "/oauth/authorize", &first.cookie, &[("request", &first.request), ("connect_code", code), ("decision", "look")]).await
+    };
     for left in (1..5).rev() {
         assert!(look("00000000").await.text.contains(&format!("{left} more tries")));
     }
@@ -253,7 +260,12 @@ async fn nothing_is_granted_to_a_form_from_elsewhere() {
 async fn a_broken_request_goes_back_only_to_an_address_that_is_the_clients() {
     let w = World::sqlite().await;
     let (_, _, client) = set_up(&w).await;
-    for more in [[("client_id", "osfc_unknown")], [("redirect_uri", "https://evil.example/cb")], [("redirect_uri", "http://localhost:4711/other")], [("redirect_uri", "")]] {
+    for more in [
+        [("client_id", "osfc_unknown")],
+        [("redirect_uri", "https://evil.example/cb")],
+        [("redirect_uri", "http://localhost:4711/other")],
+        [("redirect_uri", "")],
+    ] {
         let reply = ask(&w, &client, &more).await;
         assert_eq!((reply.status, reply.header("location")), (400, ""), "{more:?}");
     }
@@ -316,7 +328,13 @@ async fn the_asked_auth_method_is_honoured() {
             w.send(request.body(Body::from(body)).unwrap()).await.ok();
         }
     }
-    for bad in [json!({"redirect_uris": []}), json!({"redirect_uris": ["http://evil.example/cb"]}), json!({"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": "private_key_jwt"}), json!([]), json!({"redirect_uris": ["javascript:alert(1)"]})] {
+    for bad in [
+        json!({"redirect_uris": []}),
+        json!({"redirect_uris": ["http://evil.example/cb"]}),
+        json!({"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": "private_key_jwt"}),
+        json!([]),
+        json!({"redirect_uris": ["javascript:alert(1)"]}),
+    ] {
         let reply = w.send(Request::post("/oauth/register").body(Body::from(bad.to_string())).unwrap()).await;
         assert_eq!(reply.status, 400, "{bad}");
     }
@@ -377,7 +395,10 @@ async fn a_client_known_by_its_document_is_verified_and_continues_as_itself() {
     let unpinned = World::sqlite().await;
     unpinned.set_up().await;
     assert_eq!(ask(&unpinned, CIMD, &[]).await.status, 400, "no fetching, no pinned copy: not known");
-    let pinned = World::with(|config| config.pinned_clients.push(json!({"client_id": CIMD, "client_name": "Claude", "redirect_uris": ["http://localhost/callback"]}).to_string())).await;
+    let pinned = World::with(|config| {
+        config.pinned_clients.push(json!({"client_id": CIMD, "client_name": "Claude", "redirect_uris": ["http://localhost/callback"]}).to_string())
+    })
+    .await;
     pinned.set_up().await;
     page(&pinned, CIMD, &[]).await;
 }

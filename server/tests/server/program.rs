@@ -73,7 +73,11 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
 
 fn says(dir: &Path, arguments: &[&str]) -> String {
     let out = command(dir, arguments).output().unwrap();
-    format!("{}{}", String::from_utf8_lossy(&out.stdout), if out.status.success() { String::new() } else { String::from_utf8_lossy(&out.stderr).into() })
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&out.stdout),
+        if out.status.success() { String::new() } else { String::from_utf8_lossy(&out.stderr).into() }
+    )
 }
 
 /// (device token, agent token, project)
@@ -109,7 +113,9 @@ fn a_killed_queue_loses_nothing_it_answered() {
                             let arguments = json!({"graph_session_id": crate::world::gs(1), "idempotency_key": key});
                             // Refused by its quota or cut by the kill: not answered.
                             match program.tool(agent, "run_graph_session", arguments) {
-                                Some(ticket) if ticket["command_id"].is_string() => mine.push((key, ticket["command_id"].as_str().unwrap().to_owned())),
+                                Some(ticket) if ticket["command_id"].is_string() => {
+                                    mine.push((key, ticket["command_id"].as_str().unwrap().to_owned()))
+                                }
                                 Some(_) => {}
                                 None => break,
                             }
@@ -122,7 +128,13 @@ fn a_killed_queue_loses_nothing_it_answered() {
             let pid = program.child.id();
             scope.spawn(move || {
                 let begin = Instant::now();
-                while program.ask("GET", "/metrics", "", "").1.lines().find_map(|l| l.strip_prefix("graph_queue_commands_queued ")?.parse::<u64>().ok()).unwrap_or(0) < (round + 1) * 20
+                while program
+                    .ask("GET", "/metrics", "", "")
+                    .1
+                    .lines()
+                    .find_map(|l| l.strip_prefix("graph_queue_commands_queued ")?.parse::<u64>().ok())
+                    .unwrap_or(0)
+                    < (round + 1) * 20
                     && begin.elapsed() < Duration::from_secs(20)
                 {}
                 assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
@@ -153,7 +165,14 @@ fn a_drain_answers_what_is_held_and_ends() {
     let begin = Instant::now();
     std::thread::scope(|scope| {
         let program = &program;
-        let held = scope.spawn(|| program.json("POST", "/external-assistants/graph-relays/doorbell", &device, json!({"project_ids": [project], "after": 0, "hold_ms": 25_000})));
+        let held = scope.spawn(|| {
+            program.json(
+                "POST",
+                "/external-assistants/graph-relays/doorbell",
+                &device,
+                json!({"project_ids": [project], "after": 0, "hold_ms": 25_000}),
+            )
+        });
         while !program.ask("GET", "/metrics", "", "").1.contains("graph_queue_held_requests 1") {}
         assert!(Command::new("kill").arg(program.child.id().to_string()).status().unwrap().success());
         assert_eq!(held.join().unwrap(), json!({"rang": false, "seq": 0}));
@@ -171,7 +190,11 @@ fn no_secret_is_ever_written_down() {
     assert_eq!(status, 400);
     assert_eq!(program.ask("POST", "/external-assistants/pair", &device, r#"{"pairing_code":"MARKMARK","device_name":"x"}"#).0, 400);
     assert_eq!(program.ask("GET", "/external-assistants/nowhere", &device, "").0, 404);
-    program.tool(&agent, "run_graph_session", json!({"graph_session_id": crate::world::gs(1), "idempotency_key": "MARK-key-1", "arguments": {"secret": "MARK-argument"}}));
+    program.tool(
+        &agent,
+        "run_graph_session",
+        json!({"graph_session_id": crate::world::gs(1), "idempotency_key": "MARK-key-1", "arguments": {"secret": "MARK-argument"}}),
+    );
     assert!(Command::new("kill").arg(program.child.id().to_string()).status().unwrap().success());
     assert!(program.child.wait().unwrap().success());
     for entry in std::fs::read_dir(dir.path()).unwrap() {

@@ -100,7 +100,12 @@ async fn an_unknown_member_of_any_tool_is_named_and_nothing_happens() {
         bogus["bogus"] = json!(1);
         assert!(agent.call(tool, &bogus.to_string()).await.refused().contains("bogus"));
     }
-    for (tool, member) in [("list_graph_sessions", "project_id"), ("run_graph_session", "graph_session_id"), ("get_graph_run", "command_id"), ("cancel_graph_run", "command_id")] {
+    for (tool, member) in [
+        ("list_graph_sessions", "project_id"),
+        ("run_graph_session", "graph_session_id"),
+        ("get_graph_run", "command_id"),
+        ("cancel_graph_run", "command_id"),
+    ] {
         assert_eq!(agent.call(tool, "{}").await.refused(), format!("{member} is required"));
         assert_eq!(agent.call(tool, &json!({member: 7}).to_string()).await.refused(), format!("{member} must be a string"));
     }
@@ -131,10 +136,16 @@ async fn a_challenge_leads_to_metadata_that_comes_from_configuration() {
     let refused = w.send(request).await;
     assert_eq!((refused.status, refused.json()["id"].as_i64()), (401, Some(7)));
     let challenge = refused.header("www-authenticate").to_owned();
-    assert_eq!(challenge, format!(r#"Bearer resource_metadata="{URL}/.well-known/oauth-protected-resource/mcp", scope="osfoundry:read osfoundry:run""#));
+    assert_eq!(
+        challenge,
+        format!(r#"Bearer resource_metadata="{URL}/.well-known/oauth-protected-resource/mcp", scope="osfoundry:read osfoundry:run""#)
+    );
     for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"] {
         let answer = w.send(Request::get(path).body(Body::empty()).unwrap()).await.ok();
-        assert_eq!((answer["resource"].as_str(), &answer["scopes_supported"]), (Some("https://queue.test/mcp"), &json!(["osfoundry:read", "osfoundry:run"])));
+        assert_eq!(
+            (answer["resource"].as_str(), &answer["scopes_supported"]),
+            (Some("https://queue.test/mcp"), &json!(["osfoundry:read", "osfoundry:run"]))
+        );
         assert_eq!(answer["authorization_servers"], json!([URL]));
     }
 }
@@ -166,8 +177,12 @@ async fn old_versions_shake_hands_and_new_ones_need_not() {
     assert_eq!((found["cacheScope"].as_str(), found["ttlMs"].as_u64()), (Some("public"), Some(3_600_000)));
     assert!(found["capabilities"]["extensions"].get("io.modelcontextprotocol/tasks").is_some());
     let list = modern(&w, "", "tools/list", None, json!({}), json!({})).await.ok()["result"].clone();
-    assert_eq!((list["ttlMs"].as_u64(), list["resultType"].as_str(), list["tools"].as_array().map(Vec::len)), (Some(300_000), Some("complete"), Some(5)));
-    let called = modern(&w, &agent.token, "tools/call", Some("list_projects"), json!({"name": "list_projects", "arguments": {}}), json!({})).await.ok();
+    assert_eq!(
+        (list["ttlMs"].as_u64(), list["resultType"].as_str(), list["tools"].as_array().map(Vec::len)),
+        (Some(300_000), Some("complete"), Some(5))
+    );
+    let called =
+        modern(&w, &agent.token, "tools/call", Some("list_projects"), json!({"name": "list_projects", "arguments": {}}), json!({})).await.ok();
     assert_eq!(called["result"]["structuredContent"]["projects"].as_array().map(Vec::len), Some(1));
     let mismatch = modern(&w, &agent.token, "tools/call", Some("get_graph_run"), json!({"name": "list_projects"}), json!({})).await;
     assert_eq!((mismatch.status, mismatch.json()["error"]["code"].as_i64()), (400, Some(-32_020)));
@@ -178,7 +193,14 @@ async fn old_versions_shake_hands_and_new_ones_need_not() {
 #[tokio::test]
 async fn what_is_no_message_is_told_so_in_json_rpc() {
     let w = World::sqlite().await;
-    for (body, code) in [("{", -32_700), ("", -32_700), ("[]", -32_600), (r#"[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]"#, -32_600), ("7", -32_600), ("\"x\"", -32_600)] {
+    for (body, code) in [
+        ("{", -32_700),
+        ("", -32_700),
+        ("[]", -32_600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]"#, -32_600),
+        ("7", -32_600),
+        ("\"x\"", -32_600),
+    ] {
         let reply = w.mcp("", body).await;
         assert_eq!((reply.status, reply.json()["error"]["code"].as_i64(), &reply.json()["id"]), (400, Some(code), &Value::Null), "{body}");
     }
@@ -199,7 +221,10 @@ async fn a_task_is_the_same_row_seen_otherwise() {
     let call = json!({"name": "run_graph_session", "arguments": {"graph_session_id": crate::world::gs(1), "idempotency_key": "key-00001"}});
     let made = modern(&w, &agent.token, "tools/call", Some("run_graph_session"), call.clone(), tasks.clone()).await.ok()["result"].clone();
     let id = made["taskId"].as_str().unwrap().to_owned();
-    assert_eq!((made["resultType"].as_str(), made["status"].as_str(), made["pollIntervalMs"].as_u64()), (Some("task"), Some("working"), Some(20_000)));
+    assert_eq!(
+        (made["resultType"].as_str(), made["status"].as_str(), made["pollIntervalMs"].as_u64()),
+        (Some("task"), Some("working"), Some(20_000))
+    );
     assert_eq!(desk.offered(&project).await, [id.clone()]);
     let again = modern(&w, &agent.token, "tools/call", Some("run_graph_session"), call.clone(), tasks.clone()).await.ok()["result"].clone();
     assert_eq!(again["taskId"], json!(id));
@@ -217,13 +242,18 @@ async fn a_task_is_the_same_row_seen_otherwise() {
     let other = desk.agent(&[&project], &[crate::world::READ, crate::world::RUN]).await;
     for (token, id) in [(&other.token, id.as_str()), (&agent.token, "nonsense")] {
         let refused = look(token, id).await.json()["error"].clone();
-        assert_eq!((refused["code"].as_i64(), refused["message"].as_str().unwrap()), (Some(-32_602), format!("Failed to retrieve task: {NOTFOUND}").as_str()));
+        assert_eq!(
+            (refused["code"].as_i64(), refused["message"].as_str().unwrap()),
+            (Some(-32_602), format!("Failed to retrieve task: {NOTFOUND}").as_str())
+        );
     }
     let undeclared = modern(&w, &agent.token, "tasks/get", Some(&id), json!({ "taskId": id }), json!({})).await;
     assert_eq!((undeclared.status, undeclared.json()["error"]["code"].as_i64()), (400, Some(-32_021)));
 
     let failed = agent.run("key-00002").await;
-    desk.complete(&failed, r#"{"execution_id":"e2","status":"failed","reason":"deadline","error":"late","total_tokens":0,"reported_cost":null}"#).await.ok();
+    desk.complete(&failed, r#"{"execution_id":"e2","status":"failed","reason":"deadline","error":"late","total_tokens":0,"reported_cost":null}"#)
+        .await
+        .ok();
     let ended = look(&agent.token, &failed).await.ok()["result"].clone();
     assert_eq!((ended["status"].as_str(), ended["result"]["isError"].as_bool()), (Some("completed"), Some(true)));
     let third = agent.run("key-00003").await;

@@ -172,7 +172,8 @@ async fn every_ending_says_what_it_means() {
     let w = world().await;
     let (desk, _, agent) = w.set_up().await;
     let mut told = std::collections::BTreeSet::new();
-    let endings = domain::FailReason::ALL.iter().map(|r| ("failed", r.as_str())).chain(domain::CancelReason::ALL.iter().map(|r| ("cancelled", r.as_str())));
+    let endings =
+        domain::FailReason::ALL.iter().map(|r| ("failed", r.as_str())).chain(domain::CancelReason::ALL.iter().map(|r| ("cancelled", r.as_str())));
     for (n, (status, reason)) in endings.enumerate() {
         let id = agent.run(&format!("key-{n:05}")).await;
         desk.start(&id, "e1").await.ok();
@@ -194,8 +195,10 @@ async fn a_ticket_is_answered_while_every_desktop_is_offline() {
     let (_, _, agent) = w.set_up().await;
     w.pass_ms(10 * MINUTE_MS);
     let ticket = agent.try_run(1, "key-00001", "{}").await.ok().clone();
-    assert_eq!((ticket["status"].as_str(), ticket["desktop"]["online"].as_bool(), ticket["poll_after_seconds"].as_u64()), (Some("queued"), Some(false), Some(30)));
+    assert_eq!(
+        (ticket["status"].as_str(), ticket["desktop"]["online"].as_bool(), ticket["poll_after_seconds"].as_u64()),
+        (Some("queued"), Some(false), Some(30))
+    );
     assert!(ticket["next_step"].as_str().unwrap().starts_with("Queued, not running."));
     assert_eq!(ticket["times"]["expires_at"], "2026-12-06T12:10:00.000Z");
-
 }

@@ -87,6 +87,8 @@ impl World {
         let folder = scratch()?;
         let place = Place::Sqlite { path: folder.path().join("queue.db"), durability: Durability::None };
         let mut config = Config::at(place, ADDRESS);
+        // The agents of the experiments are as impatient as published; how a hurry is refused is the server's own test.
+        config.requests_per_second = 1_000_000;
         set(&mut config);
         let random = SharedRng::new(rng.stream("server"));
         let mut world = Self { clock: SimClock::new(), gate: Gate::default(), rng, app: None, config, random, folder };
@@ -273,6 +275,11 @@ impl Desktop {
     /// Ever.
     pub fn was_on(&self) -> bool {
         self.was_on
+    }
+
+    /// What its relay says of itself, while it is switched on.
+    pub fn status(&self) -> Option<device::relay::RelayStatus> {
+        self.running.as_ref().map(|running| running.relay.status())
     }
 
     /// Sleep: nothing of the program moves, and the world goes on.

@@ -138,6 +138,14 @@ impl McpServer {
         Ok(live)
     }
 
+    /// Lets go of a server whose line broke, unless another one has taken its place.
+    async fn forget(&self, broken: &Arc<Live>) {
+        let mut running = self.running.lock().await;
+        if running.as_ref().is_some_and(|live| Arc::ptr_eq(live, broken)) {
+            *running = None;
+        }
+    }
+
     async fn connect(&self) -> Result<Live, McpError> {
         let id = self.config.id.clone();
         let failed = |why: String| McpError::Start { id: id.clone(), why: self.scrub(&why) };
@@ -196,7 +204,17 @@ impl McpServer {
             }
             let Value::Object(arguments) = input.to_value() else { return Err("the input is not an object".to_owned()) };
             let params = CallToolRequestParams::new(known.own_name.clone()).with_arguments(arguments);
-            live.service.call_tool(params).await.map_err(|e| self.in_words(&e, &live))
+            match live.service.call_tool(params).await {
+                Ok(result) => Ok(result),
+                Err(e) => {
+                    // A refusal in the protocol's words leaves the server as it is; anything else means the line is gone, and the next
+                    // call starts it again. The service itself may notice only later that it is closed.
+                    if !matches!(e, ServiceError::McpError(_)) {
+                        self.forget(&live).await;
+                    }
+                    Err(self.in_words(&e, &live))
+                }
+            }
         };
         let result = tokio::select! {
             result = work => result,

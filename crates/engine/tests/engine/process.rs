@@ -84,6 +84,10 @@ async fn a_spare_that_died_is_replaced() {
         // Whatever waits is killed, as by a machine short of memory.
         for id in script_processes() {
             Command::new("sh").args(["-c", &format!("kill -9 {id}")]).stderr(Stdio::null()).status().unwrap();
+            // Its first thread may be dead before its last one is: only then can its end be seen.
+            while std::fs::read_dir(format!("/proc/{id}/task")).is_ok_and(|threads| threads.count() > 1) || script_processes().contains(&id) {
+                tokio::task::yield_now().await;
+            }
         }
     }
 }

@@ -107,7 +107,9 @@ impl Settings {
             Some(url) if url.starts_with("https://") || (url.starts_with("http://") && (insecure || bound.ip().is_loopback())) => Ok(url.clone()),
             Some(url) => bail!("--public-url {url} must be https://… (or say --insecure, inside a network you trust)"),
             None if bound.ip().is_loopback() || insecure => Ok(format!("http://{bound}")),
-            None => bail!("a queue that others can reach at {bound} needs --public-url https://… (a TLS proxy in front), or --insecure inside a network you trust"),
+            None => bail!(
+                "a queue that others can reach at {bound} needs --public-url https://… (a TLS proxy in front), or --insecure inside a network you trust"
+            ),
         }
     }
 

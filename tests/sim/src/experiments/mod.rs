@@ -99,7 +99,8 @@ impl Work {
             Self::Bursts(p, size) => {
                 Piece::Bursts(p, size, queueing::bursts(rng(part(p) * 3 + size), p, BURST_SIZES[size], beside(p, bursts_of(runs))).await?)
             }
-            Self::Cancels(p) => Piece::Cancels(p, cancels::cancels(rng(part(p)), p, beside(p, runs)).await?),
+            // Counts are compared with a published sample of 2,000: a fourth of it would only show the luck of the draw.
+            Self::Cancels(p) => Piece::Cancels(p, cancels::cancels(rng(part(p)), p, beside(p, 4 * runs)).await?),
             Self::Pickup(p) => Piece::Pickup(p, queueing::pickup(rng(part(p)), p, beside(p, runs)).await?),
             Self::Retries => Piece::Retries(single::retries(rng(0)).await?),
             Self::Offline(p) => Piece::Offline(p, offline::offline(rng(part(p)), p).await?),

@@ -352,7 +352,8 @@ impl Stage {
             self.look();
             let Some(open) = self.auditor.unfinished(&self.watched()) else { return };
             if self.world.clock.elapsed_ms() - from_ms > QUIET_MS_MAX {
-                self.auditor.fault(&format!("{} s after the faults stopped: {open}", QUIET_MS_MAX / 1000));
+                let desks: Vec<_> = self.desks.iter().filter_map(|desk| Some(format!("{}: {:?}", desk.name, desk.status()?))).collect();
+                self.auditor.fault(&format!("{} s after the faults stopped: {open}; {}", QUIET_MS_MAX / 1000, desks.join("; ")));
                 return;
             }
             sleep_ms(LOOK_EVERY_MS).await;
