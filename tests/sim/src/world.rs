@@ -187,7 +187,10 @@ impl Freezer {
     fn set(&self, is_frozen: bool) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 = is_frozen;
-        if let (false, Some(waker)) = (is_frozen, state.1.take()) {
+        if is_frozen {
+            return; // asleep twice: who waits for the waking goes on waiting
+        }
+        if let Some(waker) = state.1.take() {
             waker.wake();
         }
     }
