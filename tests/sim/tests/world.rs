@@ -1,10 +1,12 @@
-//! The simulation as tests: it is deterministic and the published table agrees. The search for faults is `graph-sim faults` (`make long`).
+//! The simulation as tests: it is deterministic, the published table agrees, and no seed finds a fault.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use std::{
     path::Path,
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
+use graph_sim::faults;
 use serde_json::Value;
 
 /// `graph-sim` in a process of its own, in a time zone and a language that must not matter.
@@ -47,4 +49,15 @@ fn the_published_figures_come_out_again() {
         page.contains("<svg") && !page.contains("<script") && !page.contains("http://www.") && !page.contains("NaN"),
         "self-contained, and no hole in it"
     );
+}
+
+#[test]
+fn no_seed_finds_a_fault() {
+    let began = Instant::now();
+    let searched = faults::search(1, 1_000, Some(Duration::from_secs(120)), &|| began.elapsed());
+    println!("{} seeds, {} commands, {} executions", searched.seeds, searched.commands, searched.began);
+    if let Some(seed) = searched.failing.first() {
+        panic!("{}", faults::cut_down(*seed));
+    }
+    assert!(searched.seeds >= 300, "only {} seeds in 120 s: too few to mean anything", searched.seeds);
 }
