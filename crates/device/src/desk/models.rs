@@ -122,7 +122,7 @@ impl Desk {
                 let note = if missing.is_empty() { String::new() } else { format!(" It does not list {}.", missing.join(", ")) };
                 ProviderTest { ok: true, text: format!("{} answers and offers {} models.{note}", provider.name, models.len()), ms }
             }
-            Err(e) => ProviderTest { ok: false, text: failure(&provider, &e), ms },
+            Err(e) => ProviderTest { ok: false, text: failure(&e), ms },
         })
     }
 
@@ -229,7 +229,7 @@ fn as_agents(provider: &store::Provider, key: Option<Secret>) -> Provider {
     Provider { address: Some(provider.address.clone()), key, concurrency: provider.concurrency as usize, ..Provider::new(&provider.name, kind) }
 }
 
-fn failure(provider: &store::Provider, e: &ModelError) -> String {
+fn failure(e: &ModelError) -> String {
     let next = match e {
         ModelError::Status { status: 401 | 403, .. } => " Check the key.",
         ModelError::Unreachable(_) => " Check the address, and that the program runs if it is on this computer.",

@@ -53,7 +53,7 @@ fn watch(pulse: &Pulse) {
     loop {
         std::thread::sleep(WATCH_EVERY);
         let now = pulse.turns.load(Ordering::SeqCst);
-        let is_waiting = now % 2 == 0;
+        let is_waiting = now.is_multiple_of(2);
         if now != seen || is_waiting {
             (seen, since) = (now, Instant::now());
         } else if since.elapsed() > Duration::from_millis(pulse.busy_ms.load(Ordering::SeqCst)) {
