@@ -17,6 +17,7 @@ mod body;
 pub mod config;
 mod contact;
 mod front;
+mod html;
 mod http_error;
 mod limiter;
 pub mod mcp;

@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 use crate::app::{Access, App, Route};
 pub(crate) use clients::{Fetched, read_pinned};
-pub(crate) use pages::{escape, escape_lines};
 
 pub const ROUTES: &[Route] = &[
     Route { method: "get", path: "/.well-known/oauth-authorization-server", access: Access::Anybody },

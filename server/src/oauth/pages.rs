@@ -1,35 +1,14 @@
 //! The consent page: plain HTML that works without JavaScript, is framed by nobody and is cached by nobody.
 use std::fmt::Write as _;
 
-use axum::{
-    http::{HeaderValue, StatusCode, header},
-    response::{Html, IntoResponse, Response},
-};
+use axum::{http::StatusCode, response::Response};
 use domain::text::SCOPE_RUN;
 use url::Url;
 
-use crate::queue::grant::{AuthorizeRequest, Offer};
-
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// The same for a text of several lines.
-pub fn escape_lines(text: &str) -> String {
-    text.lines().map(escape).collect::<Vec<_>>().join("\n")
-}
+use crate::{
+    html::{self, escape},
+    queue::grant::{AuthorizeRequest, Offer},
+};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem;color:#1c2024;background:#fbfcfd}\
 h1{font-size:1.35rem}input[type=text]{font:1.4rem ui-monospace,monospace;letter-spacing:.15em;padding:.5rem;width:12rem;text-transform:uppercase}\
@@ -38,20 +17,7 @@ button.main{background:#0b5cad;border-color:#0b5cad;color:#fff}.bad{color:#a3141
 code{background:#eceef0;padding:0 .3rem}:focus-visible{outline:3px solid #0b5cad;outline-offset:2px}";
 
 fn page(status: StatusCode, nonce: &str, form_targets: &str, title: &str, body: &str) -> Response {
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{}</title><style nonce=\"{nonce}\">{STYLE}</style></head><body><main>{body}</main></body></html>",
-        escape(title)
-    );
-    let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'{form_targets}; frame-ancestors 'none'; base-uri 'none'");
-    let mut response = (status, Html(html)).into_response();
-    let headers = response.headers_mut();
-    if let Ok(policy) = HeaderValue::from_str(&policy) {
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    html::page(&html::Page { status, nonce, style: STYLE, form_targets, title, body })
 }
 
 /// A page that ends here.

@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     extract::{Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{Html, IntoResponse, Response},
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use domain::GraphSessionId;
@@ -15,8 +15,9 @@ use domain::GraphSessionId;
 use crate::{
     app::{Access, App, Route},
     body,
+    html::{self, escape, escape_lines},
     http_error::ApiError,
-    oauth::{Form, escape},
+    oauth::Form,
     queue::owner_view::{Overview, SESSION_TTL_MS},
     relay_api::{From, too_many},
 };
@@ -45,20 +46,7 @@ pre{background:#f0f1f3;padding:1rem;overflow:auto}input{font:1.2rem ui-monospace
 
 fn page(app: &App, status: StatusCode, title: &str, body: &str) -> Response {
     let nonce = crate::secret::hex(&crate::ports::bytes::<12>(&*app.queue.random));
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{}</title><style nonce=\"{nonce}\">{STYLE}</style></head><body><main>{body}</main></body></html>",
-        escape(title)
-    );
-    let policy = format!("default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
-    let mut response = (status, Html(html)).into_response();
-    let headers = response.headers_mut();
-    if let Ok(policy) = HeaderValue::from_str(&policy) {
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    html::page(&html::Page { status, nonce: &nonce, style: STYLE, form_targets: "", title, body })
 }
 
 fn ask_code(app: &App, status: StatusCode, wrong: &str) -> Response {
@@ -152,7 +140,7 @@ async fn graph(State(app): State<App>, headers: HeaderMap, Path(id): Path<String
     let (Some(cookie), Ok(id)) = (cookie(&headers), GraphSessionId::parse(&id)) else { return ask_code(&app, StatusCode::OK, "") };
     match app.queue.readable_graph(cookie, id).await {
         Ok(Some((name, text))) => {
-            let body = format!("<p><a href=\"/owner\">Back</a></p><h1>{}</h1><pre>{}</pre>", escape(&name), crate::oauth::escape_lines(&text));
+            let body = format!("<p><a href=\"/owner\">Back</a></p><h1>{}</h1><pre>{}</pre>", escape(&name), escape_lines(&text));
             page(&app, StatusCode::OK, &name, &body)
         }
         Ok(None) => page(&app, StatusCode::NOT_FOUND, "Not here", "<h1>This Graph is not readable here</h1><p><a href=\"/owner\">Back</a></p>"),
