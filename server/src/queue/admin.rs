@@ -64,6 +64,11 @@ impl Queue {
         self.store.read(&(), |tx, ()| Box::pin(integrity(tx))).await
     }
 
+    /// When the newest command was queued.
+    pub async fn newest(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.store.read(&(), |tx, ()| Box::pin(newest(tx))).await
+    }
+
     pub fn backup(&self, to: &std::path::Path) -> Result<(), StoreError> {
         self.store.backup(to)
     }
@@ -110,6 +115,10 @@ async fn agents(tx: &mut Tx) -> Result<Vec<AgentRow>, StoreError> {
             })
         })
         .collect()
+}
+
+async fn newest(tx: &mut Tx) -> Result<Option<Timestamp>, StoreError> {
+    tx.row("SELECT max(queued_at) FROM commands", &[]).await?.map_or(Ok(None), |row| row.opt_time(0))
 }
 
 async fn integrity(tx: &mut Tx) -> Result<String, StoreError> {

@@ -145,6 +145,7 @@ pub fn hot_statements() -> Vec<(&'static str, String)> {
         ("sync: waiting", sync::WAITING.into()),
         ("sync: running", sync::RUNNING.into()),
         ("doorbell", doorbell::HIGHEST.into()),
+        ("doorbell: counter", doorbell::COUNTER.into()),
         ("submit: earlier", submit::EARLIER.into()),
         ("submit: quota", submit::QUEUED.into()),
         ("get", view::statement("c.command_id = $1 AND c.agent_id = $2")),

@@ -44,8 +44,8 @@ pub async fn sync(Paired(device): Paired, State(app): State<App>, Body(request):
 pub async fn doorbell(Paired(device): Paired, State(app): State<App>, Body(request): Body<wire::DoorbellRequest>) -> Answer<wire::DoorbellAnswer> {
     let _place = app.held.take(device.id)?;
     let hold = Duration::from_millis(request.hold_ms.min(DOORBELL_HOLD_MS_MAX));
-    let rang = app.queue.doorbell(&device, request.project_ids, request.after, hold).await?;
-    Ok(Json(wire::DoorbellAnswer { rang: rang.is_some(), seq: rang.unwrap_or(request.after) }))
+    let heard = app.queue.doorbell(&device, request.project_ids, request.after, hold).await?;
+    Ok(Json(wire::DoorbellAnswer { rang: heard.rang, seq: heard.seq }))
 }
 
 pub async fn start(

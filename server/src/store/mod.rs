@@ -12,6 +12,7 @@ use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc};
 use crate::bell::{Bell, Bells};
 
 pub use schema::SCHEMA_VERSION;
+pub use sqlite::restore;
 
 pub type BoxFuture<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
 
@@ -24,7 +25,7 @@ pub enum StoreError {
     Sqlite(#[from] rusqlite::Error),
     #[error("the database refused a statement: {0}")]
     Postgres(#[from] tokio_postgres::Error),
-    #[error("no connection to the database: {0}")]
+    #[error("the database is not available: {0}")]
     Unavailable(String),
     #[error("the store is closing")]
     Closing,

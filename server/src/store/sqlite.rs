@@ -10,7 +10,11 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use rusqlite::{Connection, OpenFlags, types::ValueRef};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags,
+    backup::{Backup, StepResult},
+    types::ValueRef,
+};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{mpsc, oneshot},
@@ -77,6 +81,7 @@ where
 
 impl Sqlite {
     pub async fn open(path: &Path, durability: Durability, bells: Arc<Bells>) -> Result<Self, StoreError> {
+        owners_only(path)?;
         let mut conn = Connection::open(path)?;
         let synchronous = match durability {
             Durability::Full => "FULL",
@@ -148,12 +153,22 @@ impl Sqlite {
         Ok(conn)
     }
 
+    /// One moment of the queue, whole and checked, as a new file.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        if to.exists() {
+            return Err(StoreError::Unavailable(format!("{} exists already", to.display())));
+        }
+        owners_only(to)?;
         let from = self.open_reader()?;
-        let mut copy = Connection::open(to)?;
-        rusqlite::backup::Backup::new(&from, &mut copy)?.run_to_completion(256, Duration::ZERO, None)?;
-        copy.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA integrity_check;")?;
-        Ok(())
+        let done = Connection::open(to).map_err(StoreError::from).and_then(|mut copy| {
+            copy_whole(&from, &mut copy)?;
+            copy.pragma_update(None, "journal_mode", "DELETE")?;
+            healthy(&copy)
+        });
+        if done.is_err() {
+            let _ = std::fs::remove_file(to); // half a copy must not look like one
+        }
+        done.map(drop)
     }
 
     pub async fn close(&self) {
@@ -163,6 +178,61 @@ impl Sqlite {
             let _ = ended.await;
         }
     }
+}
+
+/// Makes the file, if there is none, so that nobody else on this computer can read it. What SQLite puts beside it follows its mode.
+fn owners_only(path: &Path) -> Result<(), StoreError> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop).map_err(|e| StoreError::Unavailable(format!("{}: {e}", path.display())))
+}
+
+/// All pages in one step: one moment, and no start from the beginning whenever somebody writes meanwhile.
+fn copy_whole(from: &Connection, to: &mut Connection) -> Result<(), StoreError> {
+    match Backup::new(from, to)?.step(-1)? {
+        StepResult::Done => Ok(()),
+        other => Err(StoreError::Unavailable(format!("the copy came to no end: {other:?}"))),
+    }
+}
+
+/// The schema of a queue that passes SQLite's own check.
+fn healthy(conn: &Connection) -> Result<i64, StoreError> {
+    let found: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+    if found != "ok" {
+        return Err(StoreError::Corrupt(found));
+    }
+    conn.query_row("SELECT count(*) FROM owners", [], |_| Ok(())).map_err(|_| StoreError::Corrupt("it is no queue".into()))?;
+    Ok(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}
+
+/// Puts a backup into the place of a queue that nobody uses. What stood there is kept as `aside`. Page by page through SQLite, because
+/// a file put into place by hand would be taken together with the log of the one before.
+pub fn restore(from: &Path, to: &Path, aside: &Path) -> Result<(), StoreError> {
+    let backup = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let found = healthy(&backup)?;
+    if found > schema::SCHEMA_VERSION {
+        return Err(StoreError::TooNew { found, known: schema::SCHEMA_VERSION });
+    }
+    let is_new = !to.exists();
+    owners_only(to)?;
+    let mut target = Connection::open(to)?;
+    // Exclusive from the first look on: refused while any other process has it open.
+    target.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; BEGIN EXCLUSIVE; COMMIT").map_err(|e| {
+        match e.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                StoreError::Unavailable(format!("{} is in use: stop the queue first", to.display()))
+            }
+            Some(_) | None => e.into(),
+        }
+    })?;
+    if !is_new {
+        owners_only(aside)?;
+        copy_whole(&target, &mut Connection::open(aside)?)?;
+    }
+    copy_whole(&backup, &mut target)?;
+    healthy(&target).map(drop)
 }
 
 async fn writer(conn: Connection, mut inbox: mpsc::Receiver<Box<dyn Job>>, bells: Arc<Bells>) {

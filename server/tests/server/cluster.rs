@@ -68,13 +68,23 @@ impl Cluster {
     pub async fn place(&self) -> Place {
         let n = self.databases.get() + 1;
         self.databases.set(n);
-        let (client, connection) = tokio_postgres::connect(&self.url("postgres"), tokio_postgres::NoTls).await.unwrap();
-        let task = tokio::spawn(connection);
-        client.batch_execute(&format!("CREATE DATABASE q{n}")).await.unwrap();
-        drop(client);
-        task.await.unwrap().unwrap();
+        execute(&self.url("postgres"), &format!("CREATE DATABASE q{n}")).await;
         Place::Postgres { url: self.url(&format!("q{n}")) }
     }
+
+    /// Statements run in that database before a queue opens it.
+    pub async fn run(&self, place: &Place, statements: &str) {
+        let Place::Postgres { url } = place else { panic!("PostgreSQL only") };
+        execute(url, statements).await;
+    }
+}
+
+async fn execute(url: &str, statements: &str) {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let task = tokio::spawn(connection);
+    client.batch_execute(statements).await.unwrap();
+    drop(client);
+    task.await.unwrap().unwrap();
 }
 
 impl Drop for Cluster {

@@ -11,5 +11,6 @@ mod matrix_of_access;
 mod oauth;
 mod program;
 mod published;
+mod stored;
 mod waits;
 mod world;

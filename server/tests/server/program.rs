@@ -158,6 +158,63 @@ fn a_killed_queue_loses_nothing_it_answered() {
 }
 
 #[test]
+fn a_copy_of_a_busy_queue_is_whole_and_can_be_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let plenty = ["--requests-per-second", "100000", "--queued-per-project", "100000"];
+    let mut program = Program::start(dir.path(), &plenty);
+    let (_, agent, _) = set_up(dir.path(), &program);
+    let submit = |program: &Program, key: &str| {
+        let arguments = json!({"graph_session_id": crate::world::gs(1), "idempotency_key": key});
+        program.tool(&agent, "run_graph_session", arguments).unwrap()["command_id"].as_str().unwrap().to_owned()
+    };
+    let answered = std::sync::Mutex::new(Vec::new());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let before = std::thread::scope(|scope| {
+        let (program, answered, stop) = (&program, &answered, &stop);
+        for writer in 0..3 {
+            scope.spawn(move || {
+                for n in 0.. {
+                    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                    let id = submit(program, &format!("key-{writer}-{n:06}"));
+                    answered.lock().unwrap().push(id);
+                }
+            });
+        }
+        let copying = scope.spawn(|| {
+            while answered.lock().unwrap().len() < 30 {
+                std::thread::yield_now();
+            }
+            let before = answered.lock().unwrap().clone();
+            let said = says(dir.path(), &["backup", "copy.db"]);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(said.contains("copied"), "{said}");
+            before
+        });
+        copying.join().unwrap()
+    });
+    let later = submit(&program, "key-after-the-copy");
+    assert!(says(dir.path(), &["backup", "copy.db"]).contains("exists already"));
+    assert!(says(dir.path(), &["restore", "copy.db"]).contains("is in use: stop the queue first"), "never under a running queue");
+    // Killed, so that the log of the old state still lies beside the file that is replaced.
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    std::fs::write(dir.path().join("junk.db"), "no database").unwrap();
+    assert!(says(dir.path(), &["restore", "junk.db"]).contains("junk.db"), "what is no queue is not put into its place");
+    let said = says(dir.path(), &["restore", "copy.db"]);
+    assert!(said.contains("restored graph-queue.db") && said.contains("revoked after the copy"), "{said}");
+    let program = Program::start(dir.path(), &plenty);
+    for id in &before {
+        assert_eq!(program.tool(&agent, "get_graph_run", json!({ "command_id": id })).unwrap()["status"], "queued", "answered before the copy began");
+    }
+    assert!(program.tool(&agent, "get_graph_run", json!({ "command_id": later })).unwrap().is_null(), "queued after it: forgotten, and told so");
+    let aside = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).find(|n| n.contains("replaced-"));
+    let kept = says(dir.path(), &["owner", "list", "--database", &aside.unwrap()]);
+    assert!(kept.contains("Ada"), "what stood there is kept: {kept}");
+}
+
+#[test]
 fn a_drain_answers_what_is_held_and_ends() {
     let dir = tempfile::tempdir().unwrap();
     let mut program = Program::start(dir.path(), &[]);

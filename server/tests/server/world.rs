@@ -111,6 +111,14 @@ impl World {
         self.router = self.app.router();
     }
 
+    /// Another process starts, on another database of the same folder.
+    pub async fn restart_on(&mut self, file: &str) {
+        self.app.close().await;
+        let Place::Sqlite { path, .. } = &mut self.place else { panic!("SQLite only") };
+        path.set_file_name(file);
+        self.restart().await;
+    }
+
     pub fn pass_ms(&self, ms: i64) {
         self.clock.fetch_add(ms, Ordering::Relaxed);
     }

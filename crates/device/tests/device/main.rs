@@ -11,4 +11,5 @@ mod queue;
 mod rhythm;
 mod stopping;
 mod store;
+mod stored;
 mod world;

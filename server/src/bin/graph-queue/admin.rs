@@ -1,10 +1,13 @@
 //! Lists, revocations and the doctor.
-use std::{process::ExitCode, time::Duration};
+use std::{path::Path, process::ExitCode, time::Duration};
 
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use clap::Subcommand;
 use domain::{AgentId, DeviceId, Timestamp};
-use server::App;
+use server::{
+    App, config,
+    store::{self, Place},
+};
 
 use crate::settings::Settings;
 
@@ -62,6 +65,23 @@ pub async fn agents(app: &App, what: ListOrRevoke) -> anyhow::Result<()> {
             println!("revoked {id}");
         }
     }
+    Ok(())
+}
+
+/// The copy in place, brought up to date, and what an operator should know of it.
+pub async fn restore(settings: &Settings, file: &Path) -> anyhow::Result<()> {
+    let Place::Sqlite { path, .. } = config::place(settings.database()) else { bail!("PostgreSQL is restored by its own tools (pg_restore)") };
+    let aside = path.with_extension(format!("replaced-{}.db", crate::now().ms()));
+    let had_one = path.exists();
+    store::restore(file, &path, &aside).with_context(|| format!("restoring {}", file.display()))?;
+    let app = crate::open(settings).await?;
+    let newest = app.queue.newest().await?;
+    app.close().await;
+    println!("restored {}; its newest command was queued {}", path.display(), when(newest));
+    if had_one {
+        println!("what stood there is kept as {}", aside.display());
+    }
+    println!("Agents and devices that were revoked after the copy was made are connected again: look at agent list and device list.");
     Ok(())
 }
 

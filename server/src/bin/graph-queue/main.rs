@@ -51,6 +51,8 @@ enum Command {
     },
     /// Copy the SQLite database, also while it is in use.
     Backup { file: std::path::PathBuf },
+    /// Put a copy into the place of the SQLite database, while nobody uses that. What stood there is kept beside it.
+    Restore { file: std::path::PathBuf },
     /// Bring the database's schema up to date.
     Migrate,
     /// Look for what is wrong and say what to do.
@@ -94,10 +96,10 @@ async fn run(settings: Settings, command: Command) -> anyhow::Result<ExitCode> {
         Command::Device { what } => admin::devices(&open(&settings).await?, what).await?,
         Command::Agent { what } => admin::agents(&open(&settings).await?, what).await?,
         Command::Backup { file } => {
-            anyhow::ensure!(!file.exists(), "{} exists already", file.display());
             open(&settings).await?.queue.backup(&file)?;
             println!("copied to {}", file.display());
         }
+        Command::Restore { file } => admin::restore(&settings, &file).await?,
         Command::Migrate => {
             let app = open(&settings).await?;
             app.close().await;
