@@ -96,6 +96,35 @@ fn a_deny_reaches_the_run_and_typed_keys_approve_nothing() {
     assert!(!desk.world.files().join("denied.txt").exists());
 }
 
+/// Click-jacking: whoever clicks where the button will be, before it is there, has approved nothing while the popup was new.
+#[test]
+fn clicks_that_were_already_on_their_way_approve_nothing_in_the_first_half_second() {
+    let screen = Screen::take();
+    let desk = Desktop::start_with(&screen, &[("GRAPH_DESK_LOG", "info,agent=debug")]);
+    desk.pair_by_hand();
+    desk.share("note", NOTE);
+    let (agent, first) = desk.queue_note("a.txt", "window-key-7");
+    let popup = desk.popup();
+    desk.window.switch_to(&popup);
+    desk.window.text(&id("popup-once"));
+    let middle = "const box = document.querySelector(arguments[0]).getBoundingClientRect();
+        return [Math.round(box.x + box.width / 2), Math.round(box.y + box.height / 2)];";
+    let middle = desk.window.script(middle, json!([id("popup-once")])).unwrap();
+    desktop::point_at("Graph Desk asks", middle[0].as_i64().unwrap(), middle[1].as_i64().unwrap());
+    desk.answer_popup(&popup, "popup-deny");
+    agent.wait_terminal(&first);
+    // From here on the button is clicked fifty times a second, wherever it is.
+    desktop::hide_window("Graph Desk");
+    let clicking = desktop::Clicking::start();
+    let (agent, second) = desk.queue_note("b.txt", "window-key-8");
+    let run = agent.wait_terminal(&second);
+    drop(clicking);
+    assert_eq!(run["status"], "completed", "the clicks did reach the button in the end: {run}");
+    let log = std::fs::read_to_string(desk.world.dir.path().join("profile/logs/graph-desk.log")).unwrap();
+    let shown_ms: Vec<u64> = log.split("shown_ms=").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()).collect();
+    assert!(shown_ms.len() == 2 && shown_ms.iter().all(|ms| *ms >= 500), "{shown_ms:?}");
+}
+
 #[test]
 fn a_window_reaches_only_its_own_door() {
     let screen = Screen::take();

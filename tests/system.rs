@@ -1,7 +1,11 @@
 //! Whole flows with the real programs. Each test is a story; the desktop is `graph-deskd`, the same desktop without a window.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+#[path = "system/agents.rs"]
+mod agents;
 #[path = "support/line.rs"]
 mod line;
+#[path = "system/secrets.rs"]
+mod secrets;
 #[path = "support/world.rs"]
 mod world;
 

@@ -36,7 +36,7 @@ pub fn has_display() -> bool {
 /// Log lines go to `graph-desk.log` in `folder` and, from warnings up, to stderr. A file over 10 MB is set aside at a start, one is kept.
 pub fn log_to(folder: &Path) {
     const SET_ASIDE_BYTES: u64 = 10 * 1024 * 1024;
-    let filter = |default| EnvFilter::try_from_env("GRAPH_DESK_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = |default| EnvFilter::new(device::real::log_filter(default));
     let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter("warn"));
     let path = folder.join("graph-desk.log");
     let _ = std::fs::create_dir_all(folder);

@@ -13,6 +13,8 @@ use crate::line::Line;
 
 /// How long a story waits for anything before it is a failure.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Of every profile.
+pub const PASSPHRASE: &str = "a passphrase of the test";
 
 /// The folder of the programs built with this test.
 pub fn bin_dir() -> PathBuf {
@@ -91,7 +93,7 @@ impl World {
     pub fn unpaired() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
-        let queue = start_queue(dir.path(), "127.0.0.1:0");
+        let queue = start_queue(dir.path(), "127.0.0.1:0", &[]);
         let address = queue.first_line.strip_prefix("listening on ").unwrap_or_else(|| panic!("said {:?}", queue.first_line)).to_owned();
         let line = Line::to(address.strip_prefix("http://").unwrap());
         Self { dir, queue: Some(queue), address, line, desk: None, token: String::new() }
@@ -111,12 +113,16 @@ impl World {
 
     fn deskd_command(&self) -> Command {
         let mut command = Command::new(bin_dir().join("graph-deskd"));
-        command.env("GRAPH_DESK_PROFILE", self.dir.path().join("profile")).env("GRAPH_DESK_PASSPHRASE", "a passphrase of the test");
+        command.env("GRAPH_DESK_PROFILE", self.dir.path().join("profile")).env("GRAPH_DESK_PASSPHRASE", PASSPHRASE);
         command
     }
 
     pub fn deskd_output(&self, args: &[&str]) -> Output {
-        self.deskd_command().args(args).output().unwrap()
+        self.deskd_output_with(args, &[])
+    }
+
+    pub fn deskd_output_with(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
+        self.deskd_command().args(args).envs(env.iter().copied()).output().unwrap()
     }
 
     /// Runs one `graph-deskd` command that must succeed; its stdout.
@@ -157,11 +163,15 @@ impl World {
     }
 
     pub fn restart_queue(&mut self) {
+        self.restart_queue_with(&[]);
+    }
+
+    pub fn restart_queue_with(&mut self, env: &[(&str, &str)]) {
         if let Some(queue) = self.queue.take() {
             queue.kill();
         }
         let listen = self.address.strip_prefix("http://").unwrap().to_owned();
-        self.queue = Some(start_queue(self.dir.path(), &listen));
+        self.queue = Some(start_queue(self.dir.path(), &listen, env));
     }
 
     pub fn log(&self, name: &str) -> String {
@@ -180,8 +190,9 @@ impl World {
     }
 }
 
-fn start_queue(dir: &Path, listen: &str) -> Running {
+fn start_queue(dir: &Path, listen: &str, env: &[(&str, &str)]) -> Running {
     let mut command = Command::new(bin_dir().join("graph-queue"));
+    command.envs(env.iter().copied());
     command.args(["serve", "--listen", listen, "--database"]).arg(dir.join("queue.db"));
     Running::start(command, &dir.join("queue.log"))
 }
@@ -194,9 +205,29 @@ pub struct Agent {
 }
 
 impl Agent {
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Names of the tools it is offered.
+    pub fn tools(&self) -> Vec<String> {
+        let answer = self.ask("tools/list", json!({}));
+        answer["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// The tool's structured answer, or the text of its error.
     pub fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+        let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        let result = &answer["result"];
+        if result["isError"] == true || result.is_null() {
+            return Err(result["content"][0]["text"].as_str().map_or_else(|| answer["error"]["message"].to_string(), str::to_owned));
+        }
+        Ok(result["structuredContent"].clone())
+    }
+
+    /// One request and its whole answer.
+    fn ask(&self, method: &str, params: Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let answer = self
             .http
             .post(&self.url)
@@ -209,12 +240,7 @@ impl Agent {
             .unwrap();
         let status = answer.status();
         let text = answer.text().unwrap();
-        let answer: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status}: {text}"));
-        let result = &answer["result"];
-        if result["isError"] == true || result.is_null() {
-            return Err(result["content"][0]["text"].as_str().map_or_else(|| answer["error"]["message"].to_string(), str::to_owned));
-        }
-        Ok(result["structuredContent"].clone())
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status}: {text}"))
     }
 
     pub fn session(&self, slug: &str) -> String {

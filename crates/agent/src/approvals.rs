@@ -275,6 +275,7 @@ impl Approvals {
         if !fits {
             return Err(AnswerError::NotOffered(id));
         }
+        tracing::debug!(approval = id, shown_ms = open.shown.map(|at| at.elapsed().as_millis() as u64), "answered by hand");
         let execution = open.question.execution.clone();
         let rule_for_run = policy::exact_rule_for(&open.question.call, policy::Scope::Everywhere);
         let answer = match answer {

@@ -28,6 +28,32 @@ pub const PASSPHRASE_VARIABLE: &str = "GRAPH_DESK_PASSPHRASE";
 /// Names the `graph-vm` program.
 pub const VM_VARIABLE: &str = "GRAPH_VM";
 
+/// Says what is logged, as in `debug` or `device=trace,warn`.
+pub const LOG_VARIABLE: &str = "GRAPH_DESK_LOG";
+/// Libraries that log headers and bodies when they are loud: keys and the owner's files would be in them. No wish makes them speak.
+const NEVER_LOUD: [(&str, &str); 8] = [
+    ("genai", "off"),
+    ("h2", "warn"),
+    ("hyper", "warn"),
+    ("hyper_util", "warn"),
+    ("reqwest", "warn"),
+    ("rmcp", "warn"),
+    ("rustls", "warn"),
+    ("zbus", "warn"),
+];
+
+/// What is logged: the environment's wish or this default, but for what must not be.
+pub fn log_filter(default: &str) -> String {
+    let wish = std::env::var(LOG_VARIABLE).ok().filter(|wish| !wish.trim().is_empty());
+    quiet(wish.as_deref().unwrap_or(default))
+}
+
+fn quiet(wish: &str) -> String {
+    let is_ours = |directive: &&str| !NEVER_LOUD.iter().any(|(name, _)| directive.trim_start().starts_with(name));
+    let never = NEVER_LOUD.iter().map(|(name, level)| format!("{name}={level}"));
+    wish.split(',').filter(is_ours).map(str::to_owned).chain(never).collect::<Vec<_>>().join(",")
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("no folder for the profile was found: set {PROFILE_VARIABLE}, or give --profile")]
@@ -108,4 +134,16 @@ fn computer_name() -> String {
     let name = std::env::var("COMPUTERNAME").ok().or_else(|| from_file("/proc/sys/kernel/hostname")).or_else(|| from_file("/etc/hostname"));
     let name = name.map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).unwrap_or_else(|| "Desktop".into());
     domain::text::cut_chars(&name, domain::limits::NAME_CHARS_MAX).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wish_makes_a_library_log_what_it_carries() {
+        let filter = quiet("trace,genai=trace,hyper::client=trace,device=debug");
+        assert!(filter.starts_with("trace,device=debug,genai=off,"), "{filter}");
+        assert!(!filter.contains("=trace"), "{filter}");
+    }
 }

@@ -61,6 +61,12 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("provider_delete", "provider_id: string", "ModelsView"),
     ("provider_test", "provider_id: string", "ProviderTest"),
     ("model_alias_set", "alias: string, model: string", "ModelsView"),
+    ("price_set", "model: string, price: PriceDraft | null", "ModelsView"),
+    ("mcp_get", "", "McpView"),
+    ("mcp_save", "server: McpDraft", "McpView"),
+    ("mcp_delete", "server_id: string", "McpView"),
+    ("mcp_enable", "server_id: string, enabled: boolean", "McpView"),
+    ("mcp_restart", "server_id: string", "McpView"),
     ("settings_get", "", "SettingsView"),
     ("settings_update", "change: SettingsChange", "SettingsView"),
     ("folder_pick", "", "string | null"),
@@ -715,6 +721,10 @@ pub struct ProviderRow {
     pub models: Vec<String>,
     pub concurrency: u64,
     pub local: bool,
+    /// Its models have no tool calls of their own: they are led by a JSON Schema.
+    pub emulated_tools: bool,
+    /// Ollama: tokens of context to ask for; absent for the default.
+    pub context: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -736,6 +746,15 @@ pub struct PriceRow {
     pub model: String,
     pub input_per_mtok: f64,
     pub output_per_mtok: f64,
+    /// The owner's own line; otherwise it is what Graph Desk knows.
+    pub is_own: bool,
+}
+
+/// Dollars per million tokens.
+#[derive(Debug, Clone, Copy, Deserialize, TS)]
+pub struct PriceDraft {
+    pub input_per_mtok: f64,
+    pub output_per_mtok: f64,
 }
 
 #[derive(Debug, Clone, Deserialize, TS)]
@@ -748,6 +767,10 @@ pub struct ProviderDraft {
     pub key: Option<String>,
     pub models: Vec<String>,
     pub concurrency: u64,
+    #[serde(default)]
+    pub emulated_tools: bool,
+    #[serde(default)]
+    pub context: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -819,6 +842,89 @@ pub struct SettingsChange {
     pub retention_days: Option<u32>,
 }
 
+// ── MCP servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct McpView {
+    pub servers: Vec<McpServerRow>,
+    /// At most this many are kept.
+    pub limit: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum McpWay {
+    /// A program on this computer.
+    Stdio,
+    /// An address.
+    Http,
+}
+
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct McpServerRow {
+    pub server_id: String,
+    /// The middle of its tools' names: `mcp__name__tool`.
+    pub name: String,
+    pub way: McpWay,
+    /// The program, or the address.
+    pub target: String,
+    pub args: Vec<String>,
+    /// Environment variables or headers it gets. Their values are never shown.
+    pub value_names: Vec<String>,
+    /// Longest a call may take.
+    pub timeout_s: u64,
+    pub enabled: bool,
+    pub state: McpStateView,
+    /// As they were last listed.
+    pub tools: Vec<McpToolRow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+#[serde(tag = "at", rename_all = "snake_case")]
+pub enum McpStateView {
+    Off,
+    /// Not running; the next call starts it.
+    Idle,
+    Starting,
+    Ready,
+    Failed {
+        why: String,
+    },
+}
+
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct McpToolRow {
+    pub tool: String,
+    pub title: String,
+    pub description: String,
+    /// What holds for it as a whole; rules with patterns stand above it.
+    pub ruling: Ruling,
+    /// The server changed it since the owner allowed it: it asks again.
+    pub changed: bool,
+}
+
+#[derive(Debug, Clone, Deserialize, TS)]
+pub struct McpDraft {
+    /// Absent for a new one.
+    pub server_id: Option<String>,
+    pub name: String,
+    pub way: McpWay,
+    pub target: String,
+    pub args: Vec<String>,
+    pub values: Vec<McpValueDraft>,
+    /// 0 for the default of two minutes.
+    pub timeout_s: u64,
+    pub enabled: bool,
+}
+
+/// An environment variable or a header.
+#[derive(Debug, Clone, Deserialize, TS)]
+pub struct McpValueDraft {
+    pub name: String,
+    /// Goes to the secret store and is never shown again; absent keeps the stored one.
+    pub value: Option<String>,
+}
+
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct DoctorReport {
     pub hops: Vec<DoctorHop>,
@@ -853,7 +959,7 @@ mod tests {
             CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, SharedProject, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
             ApprovalQuestion, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
             SecretStoreView, SecretStoreChoice, GrantDraft, MintedToken, MadeConnectCode, ModelsView, ProviderRow, AliasRow, FoundServer, PriceRow,
-            ProviderDraft, ProviderTest, FolderAccess, FolderView, Theme, SettingsView, SettingsChange, DoctorReport, DoctorHop,
+            PriceDraft, ProviderDraft, ProviderTest, McpView, McpWay, McpServerRow, McpStateView, McpToolRow, McpDraft, McpValueDraft, FolderAccess, FolderView, Theme, SettingsView, SettingsChange, DoctorReport, DoctorHop,
         );
         for (name, list) in [("Commands", COMMANDS), ("PopupCommands", POPUP_COMMANDS)] {
             out.push_str(&format!("export type {name} = {{\n"));

@@ -24,6 +24,20 @@ pub const OUTBOX_RETRY_MS_MAX: u64 = 60 * 60 * 1000;
 /// Devices remember the commands they have seen this long, so that one offered again starts nothing.
 pub const COMMANDS_REMEMBERED_MS: i64 = 31 * DAY_MS;
 
+// ── Models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+/// Prices of the owner's own.
+pub const PRICES_MAX: usize = 500;
+
+// ── MCP servers of the owner ─────────────────────────────────────────────────────────────────────────────────────────
+/// Servers kept by one desktop.
+pub const MCP_SERVERS_MAX: usize = 32;
+/// Arguments of a server's program.
+pub const MCP_ARGS_MAX: usize = 100;
+/// Environment variables or headers given to one server.
+pub const MCP_VALUES_MAX: usize = 50;
+/// Longest the owner may let a call of a server's tool take.
+pub const MCP_TIMEOUT_S_MAX: u64 = 3_600;
+
 // ── Completions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 /// A completion's JSON is at most this many UTF-16 code units, else its result is left out whole.
 pub const COMPLETION_UTF16_MAX: usize = 100_000;

@@ -25,6 +25,12 @@ export const testid = {
   graphStatus: "graph-status",
   picture: "picture",
 
+  mcpAdd: "mcp-add",
+  mcpName: "mcp-name",
+  mcpTarget: "mcp-target",
+  mcpSave: "mcp-save",
+  mcpServer: (name: string) => `mcp-${name}`,
+
   runRow: "run-row",
   runState: "run-state",
   runResult: "run-result",

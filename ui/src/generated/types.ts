@@ -242,16 +242,80 @@ export type ProviderRow = { provider_id: string,
 /**
  * `anthropic`, `openai_compatible` or `ollama`.
  */
-kind: string, name: string, address: string, has_key: boolean, models: Array<string>, concurrency: number, local: boolean, };
+kind: string, name: string, address: string, has_key: boolean, models: Array<string>, concurrency: number, local: boolean, 
+/**
+ * Its models have no tool calls of their own: they are led by a JSON Schema.
+ */
+emulated_tools: boolean, 
+/**
+ * Ollama: tokens of context to ask for; absent for the default.
+ */
+context: number | null, };
 export type AliasRow = { alias: string, model: string | null, };
 export type FoundServer = { name: string, address: string, kind: string, models: Array<string>, };
-export type PriceRow = { model: string, input_per_mtok: number, output_per_mtok: number, };
+export type PriceRow = { model: string, input_per_mtok: number, output_per_mtok: number, 
+/**
+ * The owner's own line; otherwise it is what Graph Desk knows.
+ */
+is_own: boolean, };
+export type PriceDraft = { input_per_mtok: number, output_per_mtok: number, };
 export type ProviderDraft = { provider_id: string | null, kind: string, name: string, address: string, 
 /**
  * Goes to the secret store and is never shown again; absent keeps the stored one.
  */
-key: string | null, models: Array<string>, concurrency: number, };
+key: string | null, models: Array<string>, concurrency: number, emulated_tools: boolean, context: number | null, };
 export type ProviderTest = { ok: boolean, text: string, ms: number, };
+export type McpView = { servers: Array<McpServerRow>, 
+/**
+ * At most this many are kept.
+ */
+limit: number, };
+export type McpWay = "stdio" | "http";
+export type McpServerRow = { server_id: string, 
+/**
+ * The middle of its tools' names: `mcp__name__tool`.
+ */
+name: string, way: McpWay, 
+/**
+ * The program, or the address.
+ */
+target: string, args: Array<string>, 
+/**
+ * Environment variables or headers it gets. Their values are never shown.
+ */
+value_names: Array<string>, 
+/**
+ * Longest a call may take.
+ */
+timeout_s: number, enabled: boolean, state: McpStateView, 
+/**
+ * As they were last listed.
+ */
+tools: Array<McpToolRow>, };
+export type McpStateView = { "at": "off" } | { "at": "idle" } | { "at": "starting" } | { "at": "ready" } | { "at": "failed", why: string, };
+export type McpToolRow = { tool: string, title: string, description: string, 
+/**
+ * What holds for it as a whole; rules with patterns stand above it.
+ */
+ruling: Ruling, 
+/**
+ * The server changed it since the owner allowed it: it asks again.
+ */
+changed: boolean, };
+export type McpDraft = { 
+/**
+ * Absent for a new one.
+ */
+server_id: string | null, name: string, way: McpWay, target: string, args: Array<string>, values: Array<McpValueDraft>, 
+/**
+ * 0 for the default of two minutes.
+ */
+timeout_s: number, enabled: boolean, };
+export type McpValueDraft = { name: string, 
+/**
+ * Goes to the secret store and is never shown again; absent keeps the stored one.
+ */
+value: string | null, };
 export type FolderAccess = "read" | "write";
 export type FolderView = { path: string, access: FolderAccess, 
 /**
@@ -320,6 +384,12 @@ export type Commands = {
   provider_delete: { args: { provider_id: string }; answer: ModelsView };
   provider_test: { args: { provider_id: string }; answer: ProviderTest };
   model_alias_set: { args: { alias: string, model: string }; answer: ModelsView };
+  price_set: { args: { model: string, price: PriceDraft | null }; answer: ModelsView };
+  mcp_get: { args: {  }; answer: McpView };
+  mcp_save: { args: { server: McpDraft }; answer: McpView };
+  mcp_delete: { args: { server_id: string }; answer: McpView };
+  mcp_enable: { args: { server_id: string, enabled: boolean }; answer: McpView };
+  mcp_restart: { args: { server_id: string }; answer: McpView };
   settings_get: { args: {  }; answer: SettingsView };
   settings_update: { args: { change: SettingsChange }; answer: SettingsView };
   folder_pick: { args: {  }; answer: string | null };

@@ -154,7 +154,7 @@ test("no text of any place bypasses the catalogue", async () => {
   for (const [place, mood, id] of places) {
     const desk = await open(place, mood, id);
     await new Promise((done) => setTimeout(done, 30)); // lazily loaded parts; nothing to wait for that all places share
-    const data = JSON.stringify([desk.graphs, desk.runs, desk.approvals, desk.connections, desk.models, desk.settings, await desk.call("sharing_get", {}).catch(() => 0), await desk.call("templates_list", {}).catch(() => 0), id ? await desk.call("execution_open", { execution_id: id }) : 0, "The database does not answer: the disk is full. Free some space, then try again. Nothing was lost."]).toLowerCase();
+    const data = JSON.stringify([desk.graphs, desk.runs, desk.approvals, desk.connections, desk.models, desk.mcp, desk.settings, await desk.call("sharing_get", {}).catch(() => 0), await desk.call("templates_list", {}).catch(() => 0), id ? await desk.call("execution_open", { execution_id: id }) : 0, "The database does not answer: the disk is full. Free some space, then try again. Nothing was lost."]).toLowerCase();
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       if (node.parentElement?.closest("script, style, kbd, code, pre, option, .cm-editor")) continue;

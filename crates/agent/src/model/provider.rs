@@ -14,7 +14,8 @@ use genai::{
     Client, ModelIden, ServiceTarget,
     adapter::AdapterKind,
     chat::{
-        ChatMessage, ChatOptions, ChatRequest, ChatStreamEvent, JsonSpec, MessageContent, StopReason, StreamEnd, Tool, ToolCall, ToolResponse, Usage,
+        CacheControl, ChatMessage, ChatOptions, ChatRequest, ChatStreamEvent, JsonSpec, MessageContent, StopReason, StreamEnd, Tool, ToolCall,
+        ToolResponse, Usage,
     },
     resolver::{AuthData, Endpoint},
 };
@@ -177,7 +178,8 @@ impl ProviderModel {
         let stalled = |_| ModelError::Stalled(stall.as_secs());
         let client = self.at.client()?;
         let options = self.options(request);
-        let opening = client.exec_chat_stream(self.at.provider.target(&self.name), chat_request(request), Some(&options));
+        let chat = chat_request(request, self.at.provider.kind);
+        let opening = client.exec_chat_stream(self.at.provider.target(&self.name), chat, Some(&options));
         let opened = tokio::time::timeout(stall, opening).await.map_err(stalled)?;
         let mut stream = opened.map_err(|e| self.sense(&e))?.stream;
         let mut size = Streamed::default();
@@ -342,7 +344,7 @@ fn tool_call(call: &ToolCall) -> ModelToolCall {
     ModelToolCall { id: call.call_id.clone(), tool: call.fn_name.clone(), input }
 }
 
-fn chat_request(request: &ModelRequest) -> ChatRequest {
+fn chat_request(request: &ModelRequest, kind: ProviderKind) -> ChatRequest {
     let mut messages: Vec<ChatMessage> = Vec::new();
     let mut results: Vec<ToolResponse> = Vec::new();
     for message in &request.messages {
@@ -357,6 +359,13 @@ fn chat_request(request: &ModelRequest) -> ChatRequest {
     }
     if !results.is_empty() {
         messages.push(ChatMessage::tool(MessageContent::from_tool_responses(results)));
+    }
+    // Everything up to here comes again with the next turn. An agent without tools has one turn: writing the cache would cost it more.
+    if kind == ProviderKind::Anthropic
+        && !request.tools.is_empty()
+        && let Some(last) = messages.last_mut()
+    {
+        last.options = Some(CacheControl::Ephemeral.into());
     }
     let mut chat = ChatRequest::from_messages(messages);
     chat.system = request.system.clone();

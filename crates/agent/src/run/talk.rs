@@ -100,7 +100,8 @@ impl Talk {
         }
     }
 
-    /// Never fewer input tokens than the provider will count: a token is at least a byte.
+    /// Never fewer input tokens than the provider will count: a token is at least a byte. Anthropic would count for us, but only by one more
+    /// round trip before each first turn, and as an estimate that may be too low; from the second turn on its real count stands anyway.
     pub(super) fn estimate(&self) -> u64 {
         self.counted.saturating_add(self.added)
     }

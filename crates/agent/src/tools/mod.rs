@@ -11,7 +11,7 @@ mod write;
 
 pub use command::Commands;
 pub use fetch::{Fetch, Resolve, SystemResolver, is_public};
-pub use mcp::{McpConfig, McpError, McpServer, McpWay};
+pub use mcp::{CALL_TIMEOUT_MS_DEFAULT, McpConfig, McpError, McpServer, McpState, McpTool, McpWay};
 
 use std::{
     fmt,
@@ -66,7 +66,7 @@ pub struct ToolboxConfig {
     pub commands: Option<Commands>,
     /// `None`: there is no `http_fetch`.
     pub fetch: Option<Fetch>,
-    /// Started servers; their tools are offered beside our own.
+    /// Their tools are offered beside our own.
     pub mcp: Vec<Arc<McpServer>>,
 }
 

@@ -7,7 +7,7 @@ use agent::{
     approvals::OwnersAnswer,
     gate::Refusal,
     policy::{Rule, RuleBook, Ruling},
-    tools::{McpConfig, McpError, McpServer, McpWay, Toolbox, ToolboxConfig},
+    tools::{McpConfig, McpError, McpServer, McpState, McpWay, Toolbox, ToolboxConfig},
 };
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -26,6 +26,12 @@ fn stdio(id: &str, program: &str, args: &[&str], env: &[(&str, &str)]) -> McpCon
     let env = env.iter().map(|(n, v)| ((*n).to_owned(), Secret::new(*v))).collect::<BTreeMap<_, _>>();
     McpConfig { id: id.into(), way: McpWay::Stdio { program: program.into(), args, env }, call_timeout: None }
 }
+/// A server that was started.
+async fn start(config: McpConfig) -> Result<Arc<McpServer>, McpError> {
+    let server = McpServer::new(config, Vec::new(), |_| {})?;
+    server.refresh().await?;
+    Ok(server)
+}
 fn toolbox(servers: Vec<Arc<McpServer>>) -> Toolbox {
     Toolbox::open(ToolboxConfig { mcp: servers, ..ToolboxConfig::default() }).0
 }
@@ -38,15 +44,16 @@ def text(t, error=False): return {"content": [{"type": "text", "text": t}], "isE
 for line in sys.stdin:
     m = json.loads(line)
     if m.get("method") == "initialize":
-        say(m["id"], {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "small", "version": "1"}})
+        say(m["id"], {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "small", "version": "1"}})
     elif m.get("method") == "tools/list":
         description = open(sys.argv[1]).read()
         schema = {"type": "object", "properties": {"t": {"type": "string"}}, "additionalProperties": False}
-        say(m["id"], {"tools": [{"name": n, "description": description, "inputSchema": schema} for n in ["echo", "env", "die", "slow", "fail", "od.d/name"]]})
+        say(m["id"], {"tools": [{"name": n, "description": description, "inputSchema": schema} for n in ["echo", "env", "die", "slow", "fail", "change", "od.d/name"]]})
     elif m.get("method") == "tools/call":
         name, args = m["params"]["name"], m["params"].get("arguments") or {}
         if name == "die": sys.stderr.write("I fell over with " + os.environ.get("TOKEN", "nothing") + "\n"); sys.exit(3)
         if name == "slow": time.sleep(1000)
+        if name == "change": print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
         say(m["id"], text(args.get("t", "") if name == "echo" else " ".join(sorted(os.environ)) if name == "env" else "bad " + name, name == "fail"))
     elif "id" in m:
         print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
@@ -72,7 +79,7 @@ impl Small {
 
 #[tokio::test]
 async fn a_public_server_works_over_stdio() {
-    let server = McpServer::start(stdio("everything", "node", &[&everything(), "stdio"], &[])).await.unwrap();
+    let server = start(stdio("everything", "node", &[&everything(), "stdio"], &[])).await.unwrap();
     let toolbox = toolbox(vec![server.clone()]);
     let names: Vec<_> = toolbox.definitions().into_iter().map(|d| d.name).filter(|n| n.starts_with("mcp__")).collect();
     assert!(names.contains(&"mcp__everything__echo".to_owned()), "{names:?}");
@@ -95,8 +102,8 @@ async fn a_public_server_works_over_http() {
             break;
         }
     }
-    let way = McpWay::Http { url: format!("http://127.0.0.1:{port}/mcp"), token: None };
-    let server = McpServer::start(McpConfig { id: "web".into(), way, call_timeout: None }).await.unwrap();
+    let way = McpWay::Http { url: format!("http://127.0.0.1:{port}/mcp"), headers: BTreeMap::new() };
+    let server = start(McpConfig { id: "web".into(), way, call_timeout: None }).await.unwrap();
     let got = act(&toolbox(vec![server.clone()]), "mcp__web__echo", json!({ "message": "hello" })).await.unwrap();
     assert!(got["text"].as_str().unwrap().contains("hello"), "{got}");
     server.stop().await;
@@ -106,7 +113,7 @@ async fn a_public_server_works_over_http() {
 #[tokio::test]
 async fn a_server_gets_only_the_environment_it_was_given() {
     let small = Small::new();
-    let server = McpServer::start(small.config()).await.unwrap();
+    let server = start(small.config()).await.unwrap();
     let got = act(&toolbox(vec![server]), "mcp__small__env", json!({})).await.unwrap();
     // A `python3` that is a shell script of a version manager adds names of its own; nothing of ours may be among them.
     let given = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TOKEN", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_"];
@@ -121,7 +128,7 @@ async fn a_server_gets_only_the_environment_it_was_given() {
 #[tokio::test]
 async fn a_server_that_fell_over_is_started_again_and_its_words_hold_no_secret() {
     let small = Small::new();
-    let server = McpServer::start(small.config()).await.unwrap();
+    let server = start(small.config()).await.unwrap();
     let toolbox = toolbox(vec![server]);
     let error = act(&toolbox, "mcp__small__die", json!({})).await.unwrap_err();
     assert!(!error.contains("4711"), "{error}");
@@ -135,7 +142,7 @@ async fn a_server_that_fell_over_is_started_again_and_its_words_hold_no_secret()
 #[tokio::test]
 async fn a_changed_description_asks_again_and_is_never_run_unasked() {
     let small = Small::new();
-    let server = McpServer::start(small.config()).await.unwrap();
+    let server = start(small.config()).await.unwrap();
     let toolbox = toolbox(vec![server.clone()]);
     let fingerprint = toolbox.definitions().into_iter().find(|d| d.name == "mcp__small__echo").unwrap().fingerprint;
     let rule = Rule { fingerprint, ..a_rule("mcp__small__echo", Ruling::Allow) };
@@ -156,9 +163,44 @@ async fn a_changed_description_asks_again_and_is_never_run_unasked() {
 }
 
 #[tokio::test]
+async fn a_known_tool_is_offered_before_its_server_runs_and_starts_it_when_called() {
+    let small = Small::new();
+    let tools = start(small.config()).await.unwrap().tools();
+    let states = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&states);
+    let server = McpServer::new(small.config(), tools, move |server| seen.lock().unwrap().push(server.state())).unwrap();
+    let toolbox = toolbox(vec![server.clone()]);
+    assert!(toolbox.definitions().iter().any(|d| d.name == "mcp__small__echo"));
+    assert_eq!(act(&toolbox, "mcp__small__echo", json!({ "t": "x" })).await.unwrap()["text"], "x");
+    server.stop().await;
+    assert_eq!(*states.lock().unwrap(), [McpState::Starting, McpState::Ready, McpState::Idle]);
+    assert_eq!(act(&toolbox, "mcp__small__echo", json!({ "t": "y" })).await.unwrap()["text"], "y", "stopped is not taken away");
+    server.retire().await;
+    let gone = act(&toolbox, "mcp__small__echo", json!({ "t": "z" })).await.unwrap_err();
+    assert!(gone.contains("taken away"), "{gone}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_its_tools_changed_is_asked_for_them_before_the_next_call() {
+    let small = Small::new();
+    let server = start(small.config()).await.unwrap();
+    let toolbox = toolbox(vec![server.clone()]);
+    small.describe("Something else.");
+    act(&toolbox, "mcp__small__change", json!({})).await.unwrap();
+    // The word of the change is heard beside the answers: from then on the tool that the owner saw is no more.
+    let error = loop {
+        if let Err(error) = act(&toolbox, "mcp__small__echo", json!({ "t": "x" })).await {
+            break error;
+        }
+    };
+    assert!(error.contains("changed this tool"), "{error}");
+    assert_eq!(act(&toolbox, "mcp__small__echo", json!({ "t": "x" })).await.unwrap()["text"], "x");
+}
+
+#[tokio::test]
 async fn an_mcp_tool_asks_by_default() {
     let small = Small::new();
-    let toolbox = toolbox(vec![McpServer::start(small.config()).await.unwrap()]);
+    let toolbox = toolbox(vec![start(small.config()).await.unwrap()]);
     let approvals = agent::approvals::Approvals::new(agent::approvals::Attendance::Window);
     let desk = Desk::with(tempfile::tempdir().unwrap(), toolbox, RuleBook::default(), approvals);
     let _owner = desk.owner_always_says(|question| {
@@ -172,7 +214,7 @@ async fn an_mcp_tool_asks_by_default() {
 async fn a_silent_server_is_not_waited_for_for_ever() {
     let small = Small::new();
     let config = McpConfig { call_timeout: Some(Duration::from_millis(200)), ..small.config() };
-    let toolbox = toolbox(vec![McpServer::start(config).await.unwrap()]);
+    let toolbox = toolbox(vec![start(config).await.unwrap()]);
     let error = act(&toolbox, "mcp__small__slow", json!({})).await.unwrap_err();
     assert!(error.contains("did not answer within"), "{error}");
 }
@@ -186,13 +228,16 @@ async fn what_cannot_be_started_says_why() {
         (
             McpConfig {
                 id: "x".into(),
-                way: McpWay::Http { url: "http://127.0.0.1:1/mcp".into(), token: Some(Secret::new("marked-4711")) },
+                way: McpWay::Http {
+                    url: "http://127.0.0.1:1/mcp".into(),
+                    headers: BTreeMap::from([("authorization".to_owned(), Secret::new("Bearer marked-4711"))]),
+                },
                 call_timeout: None,
             },
             "could not be started",
         ),
     ] {
-        let error: McpError = McpServer::start(config).await.unwrap_err();
+        let error: McpError = start(config).await.unwrap_err();
         assert!(error.to_string().contains(why) && !format!("{error:?}").contains("4711"), "{error}");
     }
 }

@@ -48,6 +48,7 @@ async fn text_streams_and_usage_counts_the_cache_on_both_protocols() {
         for forbidden in ["temperature", "top_p", "top_k", "tool_choice"] {
             assert!(seen.body.get(forbidden).is_none(), "{forbidden}");
         }
+        assert!(!seen.body.to_string().contains("cache_control"), "one turn is not worth writing a cache");
         let pieces: Vec<_> = fleet
             .desk
             .record
@@ -96,6 +97,10 @@ async fn a_native_tool_call_and_its_result_have_each_protocols_shape() {
                     (&messages[2]["role"], &result["type"], &result["tool_use_id"]),
                     (&json!("user"), &json!("tool_result"), &json!("toolu_a"))
                 );
+                let ephemeral = json!({ "type": "ephemeral" });
+                assert_eq!(result["cache_control"], ephemeral, "what comes again with the next turn is cached up to here");
+                assert_eq!(first["messages"][0]["content"][0]["cache_control"], ephemeral);
+                assert_eq!(messages.to_string().matches("cache_control").count(), 1);
             }
         }
     }

@@ -145,6 +145,8 @@ async fn no_attempt_gets_out() {
         match yard.sh(script).await {
             Ok(done) => {
                 let said = format!("{}{}", done["stdout"].as_str().unwrap(), done["stderr"].as_str().unwrap());
+                let outcome = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("(silent)");
+                println!("{name:<32} exit {:<4} {outcome}", done["exit"].to_string());
                 assert!(!said.contains("OUT"), "{name} got out: {done}");
                 assert!(
                     !said.contains("python3: not found") && !said.contains("No such file or directory: 'python3'"),

@@ -2,6 +2,8 @@
 //!
 //! A command works on the profile directly when nothing holds it, else through the control socket of the program that does (`graph-deskd
 //! serve` or Graph Desk). Answers go to stdout, words about trouble to stderr. Without a window an agent's question is denied at once.
+#[path = "graph-deskd/sources.rs"]
+mod sources;
 #[path = "graph-deskd/words.rs"]
 mod words;
 
@@ -72,6 +74,16 @@ enum Command {
     Folder {
         #[command(subcommand)]
         command: FolderCommand,
+    },
+    /// Models that agents may call
+    Model {
+        #[command(subcommand)]
+        command: sources::ModelCommand,
+    },
+    /// MCP servers whose tools agents may use
+    Mcp {
+        #[command(subcommand)]
+        command: sources::McpCommand,
     },
     /// Mints a token for a client that cannot do OAuth; it is shown once
     AgentToken {
@@ -162,17 +174,22 @@ struct Question {
     needs_secrets: bool,
     tell: fn(&Value) -> String,
     as_json: bool,
+    /// Whether an answer means that the command failed.
+    is_bad: Box<dyn Fn(&Value) -> bool>,
 }
 
 impl Question {
     fn new(verb: &'static str, args: impl Serialize, tell: fn(&Value) -> String) -> Self {
-        Self { verb, args: serde_json::to_value(args).unwrap_or_default(), needs_secrets: false, tell, as_json: false }
+        Self { verb, args: serde_json::to_value(args).unwrap_or_default(), needs_secrets: false, tell, as_json: false, is_bad: Box::new(|_| false) }
     }
     fn with_secrets(self) -> Self {
         Self { needs_secrets: true, ..self }
     }
     fn as_json(self, as_json: bool) -> Self {
         Self { as_json, ..self }
+    }
+    fn bad_if(self, is_bad: impl Fn(&Value) -> bool + 'static) -> Self {
+        Self { is_bad: Box::new(is_bad), ..self }
     }
 }
 
@@ -182,7 +199,7 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     let level = if matches!(cli.command, Command::Serve) { "info" } else { "error" };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GRAPH_DESK_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    let filter = tracing_subscriber::EnvFilter::new(real::log_filter(level));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -213,8 +230,7 @@ async fn run(cli: Cli) -> Result<ExitCode, String> {
     let mut out = std::io::stdout();
     // A reader that closed its end early has what it wanted.
     let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
-    let ended_badly = question.verb == "cli_run" && answer["state"] != "completed" || question.verb == "doctor_run" && !all_ok(&answer);
-    Ok(if ended_badly { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if (question.is_bad)(&answer) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn all_ok(report: &Value) -> bool {
@@ -247,17 +263,23 @@ fn question(command: Command) -> Result<Option<Question>, String> {
         Command::Folder { command: FolderCommand::Remove { path } } => {
             Question::new("folder_remove", json!({ "path": absolute(path)? }), words::folders)
         }
+        Command::Model { command } => command.question()?,
+        Command::Mcp { command } => command.question()?,
         Command::AgentToken { name, project, read_only, json } => {
             let token = verbs::AgentToken { name, projects: project, read_only };
             Question::new("cli_agent_token", token, words::token).with_secrets().as_json(json)
         }
-        Command::Run { slug, args, json } => Question::new("cli_run", verbs::Run { slug, args }, words::ran).with_secrets().as_json(json),
+        Command::Run { slug, args, json } => {
+            Question::new("cli_run", verbs::Run { slug, args }, words::ran).bad_if(|ran| ran["state"] != "completed").with_secrets().as_json(json)
+        }
         Command::Runs { json } => Question::new("cli_runs", json!({}), words::runs).as_json(json),
         Command::Show { execution, json } => Question::new("execution_open", json!({ "execution_id": execution }), words::execution).as_json(json),
         Command::Status { json } => Question::new("status_get", json!({}), words::status).as_json(json),
         Command::Pause => Question::new("cli_pause", json!({}), |_| "Paused. Commands stay queued until graph-deskd resume.".into()),
         Command::Resume => Question::new("cli_resume", json!({}), |_| "Commands are taken again.".into()),
-        Command::Doctor { json } => Question::new("doctor_run", json!({}), words::doctor).with_secrets().as_json(json),
+        Command::Doctor { json } => {
+            Question::new("doctor_run", json!({}), words::doctor).bad_if(|report| !all_ok(report)).with_secrets().as_json(json)
+        }
     }))
 }
 
@@ -304,6 +326,7 @@ async fn ask_directly(desk: &Arc<Desk>, question: &Question) -> Result<Value, St
             return Err("Interrupted. What ran has ended as failed (owner_quit).".into());
         }
     };
+    desk.stop_mcp_servers().await;
     answer.map_err(|e| told(&e))
 }
 

@@ -25,7 +25,8 @@ impl Desk {
     pub async fn approvals_get(&self) -> Result<ApprovalsView, ErrorView> {
         let book = self.store.rule_book()?;
         let setting = |tool: ToolDefinition| {
-            let set = book.settings.get(&tool.name);
+            // What was allowed of another description of the tool holds no longer: it asks.
+            let set = book.settings.get(&tool.name).filter(|s| s.ruling != policy::Ruling::Allow || s.fingerprint == tool.fingerprint);
             ToolSetting {
                 title: title_of(&tool.name),
                 source: source_of(&tool.name),

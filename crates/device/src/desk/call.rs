@@ -91,6 +91,12 @@ commands! {
     provider_delete(provider_id: String);
     provider_test(provider_id: String);
     model_alias_set(alias: String, model: String);
+    price_set(model: String, price: Option<PriceDraft>);
+    mcp_get();
+    mcp_save(server: McpDraft);
+    mcp_delete(server_id: String);
+    mcp_enable(server_id: String, enabled: bool);
+    mcp_restart(server_id: String);
     settings_get();
     settings_update(change: SettingsChange);
     folder_add(path: String, access: FolderAccess);

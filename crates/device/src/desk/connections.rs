@@ -216,6 +216,7 @@ impl Desk {
     /// The secrets moved to another store: whoever holds one of them reads it anew.
     pub(super) async fn secrets_changed(&self) -> Result<(), ErrorView> {
         self.load_models().await?;
+        self.load_mcp().await?;
         self.connect_relay().await
     }
 

@@ -11,6 +11,7 @@ mod doctor;
 mod errors;
 mod executions;
 mod graphs;
+mod mcp;
 mod models;
 pub mod powers;
 mod settings;
@@ -151,6 +152,7 @@ impl Desk {
             window_wanted: Notify::new(),
             closing: CancellationToken::new(),
         };
+        desk.know_mcp()?;
         desk.apply_relay_settings(&desk.store.settings()?);
         Ok(Arc::new(desk))
     }
@@ -159,6 +161,7 @@ impl Desk {
     pub async fn open_secrets(&self) -> Result<(), ErrorView> {
         self.config.secrets.probe(&self.secret_names()?).await;
         self.load_models().await?;
+        self.load_mcp().await?;
         self.connect_relay().await
     }
 
@@ -167,6 +170,7 @@ impl Desk {
         self.forward_topics();
         self.watch_approvals();
         self.open_secrets().await?;
+        self.start_mcp_servers();
         let driver = tokio::spawn(crate::relay::drive(Arc::clone(&self.relay), self.closing.clone()));
         *lock(&self.driver) = Some(driver);
         self.prune_now_and_then();
@@ -180,6 +184,7 @@ impl Desk {
         let driver = lock(&self.driver).take();
         let all_ended = async {
             self.executor.quit().await;
+            self.stop_mcp_servers().await;
             // The relay stores and, if it can, delivers the ending of the command in hand.
             if let Some(driver) = driver {
                 let _ = driver.await;

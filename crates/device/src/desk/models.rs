@@ -3,9 +3,14 @@ use std::sync::Arc;
 
 use agent::{
     Secret,
-    model::{LOCAL_SERVERS, ModelError, Models, Price, Provider, ProviderKind, default_prices, discover, list_models},
+    model::{
+        LOCAL_SERVERS, Message, ModelError, ModelRequest, Models, Price, Provider, ProviderKind, ToolCalls, default_prices, discover, list_models,
+    },
 };
-use domain::limits::MAX_CONCURRENCY_MAX;
+use domain::{
+    limits::{MAX_CONCURRENCY_MAX, PRICES_MAX},
+    text::cut_chars,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -15,10 +20,15 @@ use super::{
 };
 use crate::{
     store,
-    view::{AliasRow, ErrorView, FoundServer, ModelsView, PriceRow, ProviderDraft, ProviderRow, ProviderTest, Topic},
+    view::{AliasRow, ErrorView, FoundServer, ModelsView, PriceDraft, PriceRow, ProviderDraft, ProviderRow, ProviderTest, Topic},
 };
 
 const NAME_CHARS_MAX: usize = 40;
+const MODEL_CHARS_MAX: usize = 200;
+/// Dollars for a million tokens.
+const PRICE_MAX: f64 = 100_000.0;
+const CONTEXT_MIN: u64 = 512;
+const CONTEXT_MAX: u64 = 10_000_000;
 
 /// Name of a provider's key in the secret store.
 pub fn key_name(provider: &str) -> String {
@@ -37,15 +47,19 @@ impl Desk {
             has_key: p.has_key,
             models: p.models,
             concurrency: p.concurrency,
+            emulated_tools: p.emulated_tools,
+            context: p.context,
         });
         let found = lock(&self.found).clone();
-        let mut prices = default_prices().into_iter().map(|(model, p)| (model, (p.input, p.output))).collect::<std::collections::BTreeMap<_, _>>();
-        prices.extend(self.store.prices()?.into_iter().map(|(model, p)| (model, (p.input, p.output))));
+        let row = |model: String, input_per_mtok, output_per_mtok, is_own| PriceRow { model, input_per_mtok, output_per_mtok, is_own };
+        let known = default_prices().into_iter().map(|(model, p)| (model.clone(), row(model, p.input, p.output, false)));
+        let mut prices: std::collections::BTreeMap<_, _> = known.collect();
+        prices.extend(self.store.prices()?.into_iter().map(|(model, p)| (model.clone(), row(model, p.input, p.output, true))));
         Ok(ModelsView {
             providers: providers.collect(),
             aliases: Models::ALIASES.iter().map(|a| AliasRow { alias: (*a).into(), model: aliases.get(*a).cloned() }).collect(),
             found,
-            prices: prices.into_iter().map(|(model, (input, output))| PriceRow { model, input_per_mtok: input, output_per_mtok: output }).collect(),
+            prices: prices.into_values().collect(),
         })
     }
 
@@ -109,21 +123,38 @@ impl Desk {
         self.models_get().await
     }
 
-    /// Asks the provider for its models: proves address and key, costs nothing.
+    /// Lets one of the provider's models say a word: proves address, key, model and stream, and costs a few tokens.
     pub async fn provider_test(&self, provider_id: String) -> Result<ProviderTest, ErrorView> {
-        let provider = self.store.providers()?.into_iter().find(|p| p.id == provider_id).ok_or_else(provider_gone)?;
-        let key = self.key_of(&provider).await?;
+        let stored = self.store.providers()?.into_iter().find(|p| p.id == provider_id).ok_or_else(provider_gone)?;
+        let provider = as_agents(&stored, self.key_of(&stored).await?);
         let started = Instant::now();
-        let answer = list_models(&as_agents(&provider, key)).await;
+        let tested = test_call(&stored, provider).await;
         let ms = started.elapsed().as_millis() as u64;
-        Ok(match answer {
-            Ok(models) => {
-                let missing: Vec<&str> = provider.models.iter().filter(|m| !models.contains(m)).map(String::as_str).collect();
-                let note = if missing.is_empty() { String::new() } else { format!(" It does not list {}.", missing.join(", ")) };
-                ProviderTest { ok: true, text: format!("{} answers and offers {} models.{note}", provider.name, models.len()), ms }
-            }
-            Err(e) => ProviderTest { ok: false, text: failure(&e), ms },
-        })
+        let (ok, text) = match tested {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        Ok(ProviderTest { ok, text, ms })
+    }
+
+    /// The owner's own price of a model (`provider/model`, or its bare name); `None` goes back to what is known without him.
+    pub async fn price_set(&self, model: String, price: Option<PriceDraft>) -> Result<ModelsView, ErrorView> {
+        let model = model.trim().to_owned();
+        if model.is_empty() || model.chars().count() > MODEL_CHARS_MAX {
+            return Err(bad_argument(Some("model"), format!("Name the model in 1 to {MODEL_CHARS_MAX} characters, as in provider/model.")));
+        }
+        let price = price.map(|p| store::Price { input: p.input_per_mtok, output: p.output_per_mtok });
+        let fits = |dollars: f64| (0.0..=PRICE_MAX).contains(&dollars);
+        if price.is_some_and(|p| !fits(p.input) || !fits(p.output)) {
+            return Err(bad_argument(Some("price"), format!("A price is 0 to {PRICE_MAX} dollars for a million tokens.")));
+        }
+        let own = self.store.prices()?;
+        if price.is_some() && !own.contains_key(&model) && own.len() >= PRICES_MAX {
+            return Err(error("prices_full", format!("There are {PRICES_MAX} prices of your own, and no more are kept. Remove one first.")));
+        }
+        self.store.set_price(&model, price)?;
+        self.load_models().await?;
+        self.models_get().await
     }
 
     pub async fn model_alias_set(&self, alias: String, model: String) -> Result<ModelsView, ErrorView> {
@@ -171,16 +202,55 @@ impl Desk {
         if !provider.has_key {
             return Ok(None);
         }
-        let (secrets, name) = (Arc::clone(&self.config.secrets), key_name(&provider.id));
-        let key = tokio::task::spawn_blocking(move || secrets.get(&name)).await.map_err(broke)??;
-        Ok(key.map(Secret::new))
+        Ok(self.secret(key_name(&provider.id)).await?.map(Secret::new))
     }
 
     /// An empty key is taken away.
     async fn keep_key(&self, provider: &str, key: String) -> Result<(), ErrorView> {
-        let (secrets, name) = (Arc::clone(&self.config.secrets), key_name(provider));
-        let kept = tokio::task::spawn_blocking(move || if key.is_empty() { secrets.delete(&name) } else { secrets.set(&name, &key) });
+        self.keep_secret(key_name(provider), key).await
+    }
+
+    pub(super) async fn secret(&self, name: String) -> Result<Option<String>, ErrorView> {
+        let secrets = Arc::clone(&self.config.secrets);
+        Ok(tokio::task::spawn_blocking(move || secrets.get(&name)).await.map_err(broke)??)
+    }
+
+    /// An empty secret is taken away.
+    pub(super) async fn keep_secret(&self, name: String, value: String) -> Result<(), ErrorView> {
+        let secrets = Arc::clone(&self.config.secrets);
+        let kept = tokio::task::spawn_blocking(move || if value.is_empty() { secrets.delete(&name) } else { secrets.set(&name, &value) });
         Ok(kept.await.map_err(broke)??)
+    }
+}
+
+/// What one short completion showed, or why there was none, in words.
+async fn test_call(stored: &store::Provider, provider: Provider) -> Result<String, String> {
+    const TEST_TOKENS: u64 = 32;
+    const SAID_CHARS: usize = 60;
+    let listed = list_models(&provider).await;
+    // A provider need not list its models; without a name there is nobody to ask.
+    let name = match (stored.models.first(), &listed) {
+        (Some(name), _) => name.clone(),
+        (None, Ok(names)) => names.first().cloned().ok_or("It answers, but offers no model. Load or name one, then test again.")?,
+        (None, Err(e)) => return Err(failure(e)),
+    };
+    let mut models = Models::new();
+    let (full, id) = (format!("{}/{name}", provider.id), provider.id.clone());
+    models.add_provider(provider);
+    let entry = models.resolve(Some(&full)).map_err(|e| e.to_string())?;
+    let request = ModelRequest { messages: vec![Message::User("Say hello in one word.".into())], max_tokens: TEST_TOKENS, ..ModelRequest::default() };
+    match entry.model.call(&request, &|_| {}).await {
+        Ok(reply) => {
+            let said = cut_chars(reply.said.text.trim(), SAID_CHARS).to_owned();
+            let used =
+                reply.usage.map_or_else(|| "it does not say how many tokens that took".to_owned(), |u| format!("{} + {} tokens", u.input, u.output));
+            let missing = listed.is_ok_and(|names| !names.contains(&name));
+            let note = if missing { format!(" {id} does not list this model.") } else { String::new() };
+            Ok(format!("{full} said \u{201c}{said}\u{201d} ({used}).{note}"))
+        }
+        // It spoke, and was cut where we wanted it to be.
+        Err(ModelError::PastReserved(_)) => Ok(format!("{full} answers.")),
+        Err(e) => Err(failure(&e)),
     }
 }
 
@@ -204,10 +274,8 @@ fn checked(draft: &ProviderDraft) -> Result<store::Provider, ErrorView> {
         ));
     }
     let address = draft.address.trim().trim_end_matches('/').to_owned();
-    let address = if address.is_empty() { kind.default_address().to_owned() } else { address };
-    let is_web = url::Url::parse(&address)
-        .is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host().is_some() && u.username().is_empty() && u.password().is_none());
-    if !is_web {
+    let address = if address.is_empty() { kind.default_address().to_owned() } else { with_usual_path(kind, address) };
+    if !is_web(&address) {
         return Err(bad_argument(Some("address"), "This is not an address of a provider. It looks like https://api.example.com/v1."));
     }
     if draft.key.as_ref().is_some_and(|k| !k.is_empty()) && address.starts_with("http://") && !is_local(&address) {
@@ -220,13 +288,34 @@ fn checked(draft: &ProviderDraft) -> Result<store::Provider, ErrorView> {
     if concurrency > MAX_CONCURRENCY_MAX as u64 {
         return Err(bad_argument(Some("concurrency"), format!("At most {MAX_CONCURRENCY_MAX} calls at once.")));
     }
+    if draft.context.is_some_and(|n| !(CONTEXT_MIN..=CONTEXT_MAX).contains(&n)) {
+        return Err(bad_argument(Some("context"), format!("A context is {CONTEXT_MIN} to {CONTEXT_MAX} tokens.")));
+    }
     let models = draft.models.iter().map(|m| m.trim().to_owned()).filter(|m| !m.is_empty()).collect();
-    Ok(store::Provider { id: String::new(), kind: kind_word(kind).into(), name, address, has_key: false, models, concurrency })
+    let (emulated_tools, context) = (draft.emulated_tools, draft.context);
+    Ok(store::Provider {
+        id: String::new(),
+        kind: kind_word(kind).into(),
+        name,
+        address,
+        has_key: false,
+        models,
+        concurrency,
+        emulated_tools,
+        context,
+    })
 }
 
 fn as_agents(provider: &store::Provider, key: Option<Secret>) -> Provider {
     let kind = kind_of(&provider.kind).unwrap_or(ProviderKind::OpenAi);
-    Provider { address: Some(provider.address.clone()), key, concurrency: provider.concurrency as usize, ..Provider::new(&provider.name, kind) }
+    Provider {
+        address: Some(provider.address.clone()),
+        key,
+        concurrency: provider.concurrency as usize,
+        tool_calls: if provider.emulated_tools { ToolCalls::Emulated } else { ToolCalls::Native },
+        context: provider.context,
+        ..Provider::new(&provider.name, kind)
+    }
 }
 
 fn failure(e: &ModelError) -> String {
@@ -238,7 +327,24 @@ fn failure(e: &ModelError) -> String {
     format!("{}.{next}", capital(e.to_string().trim_end_matches('.')))
 }
 
-fn is_local(address: &str) -> bool {
+/// What is pasted is often the server alone: these protocols live under /v1, Ollama's own at the top.
+fn with_usual_path(kind: ProviderKind, address: String) -> String {
+    match kind {
+        ProviderKind::Ollama => address.strip_suffix("/v1").map_or(address.clone(), str::to_owned),
+        ProviderKind::Anthropic | ProviderKind::OpenAi => {
+            let is_bare = url::Url::parse(&address).is_ok_and(|u| u.path() == "/" && u.query().is_none());
+            if is_bare { format!("{address}/v1") } else { address }
+        }
+    }
+}
+
+/// An http address that carries no name or password of its own.
+pub(super) fn is_web(address: &str) -> bool {
+    url::Url::parse(address)
+        .is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host().is_some() && u.username().is_empty() && u.password().is_none())
+}
+
+pub(super) fn is_local(address: &str) -> bool {
     let Ok(url) = url::Url::parse(address) else { return false };
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",

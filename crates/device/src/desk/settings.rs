@@ -87,6 +87,7 @@ impl Desk {
     pub(super) fn secret_names(&self) -> Result<Vec<String>, ErrorView> {
         let mut names = vec![super::connections::DEVICE_TOKEN.to_owned()];
         names.extend(self.store.providers()?.iter().map(|p| super::models::key_name(&p.id)));
+        names.extend(self.store.mcp_servers()?.iter().map(|s| super::mcp::secret_name(&s.id)));
         Ok(names)
     }
 

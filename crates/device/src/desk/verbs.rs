@@ -2,6 +2,8 @@
 //!
 //! `graph-deskd` and the control socket come through [`Desk::verb`]; a name that is no verb is a command of the window, with one exception:
 //! questions of agents are answered in the window alone.
+mod sources;
+
 use std::sync::Arc;
 
 use domain::{ProjectId, Slug, wire::relay::SessionStatus};
@@ -16,6 +18,8 @@ use crate::{
     store::Graph,
     view::{ErrorView, ExecutionFilter, ExecutionState, FolderAccess, GrantDraft, RuleDraft, Ruling, SettingsChange},
 };
+
+pub use sources::{McpAct, McpAdd, McpDo, ModelAdd, Named};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Import {
@@ -95,7 +99,10 @@ impl Desk {
             "window_open" => self.window_open(),
             // Whoever can open the socket could be a tool's child process: what waits for the owner's own hand is answered in the window.
             "approval_answer" => Err(error("window_only", "A question of an agent is answered in the window.")),
-            other => self.call(other, args).await,
+            other => match self.source_verb(other, &args).await {
+                Some(done) => done,
+                None => self.call(other, args).await,
+            },
         }
     }
 

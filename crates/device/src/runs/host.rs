@@ -49,6 +49,10 @@ pub struct Host {
     pub who: Who,
     pub journal: Journal,
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
+    /// Tells the fleet that an agent reserved or settled.
+    pub ledger_changed: Arc<dyn Fn() + Send + Sync>,
+    /// Of an agent that names no limit of its own.
+    pub max_tokens_per_call: u64,
     /// The running Graph and those it has called, by slug.
     pub members: Mutex<HashMap<Slug, Member>>,
 }
@@ -84,7 +88,7 @@ impl Host {
             system: call.system,
             tools,
             schema: call.schema.as_ref().map(RawJson::to_value),
-            max_tokens: call.max_tokens,
+            max_tokens: Some(call.max_tokens.unwrap_or(self.max_tokens_per_call)),
             timeout: Some(Duration::from_millis(call.timeout_ms)),
         };
         let answer = work_in(seat, |seat| {
@@ -95,7 +99,7 @@ impl Host {
                     gate: Arc::clone(&self.gate),
                     models: Arc::clone(&self.models),
                     ledger: fleet.shared_ledger(),
-                    ledger_changed: Arc::new(|| {}),
+                    ledger_changed: Arc::clone(&self.ledger_changed),
                     record: Arc::clone(&self.record),
                     seat,
                     stop: fleet.stop_token().clone(),
@@ -104,7 +108,6 @@ impl Host {
             )
         })
         .await;
-        fleet.ledger_changed();
         let answer = answer.map_err(call_error)?;
         self.journal.keep(&key, &answer.value);
         Ok(AgentAnswer { tokens: answer.usage.input + answer.usage.output, cost: answer.cost, value: answer.value, replayed: false })

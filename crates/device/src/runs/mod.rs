@@ -26,7 +26,7 @@ use agent::{
     gate::{Gate, GateConfig, Rules},
     model::Models,
     policy::{GraphAt, RuleBook},
-    tools::{Commands, Fetch, ToolDefinition, Toolbox, ToolboxConfig},
+    tools::{Commands, Fetch, McpServer, ToolDefinition, Toolbox, ToolboxConfig},
 };
 use domain::{ExecutionId, FailReason, Outcome, Timestamp, completion::Used};
 use engine::{ChildVm, Fleet, Meta, Script, StopWhy};
@@ -73,6 +73,8 @@ struct Inner {
     quitting: AtomicBool,
     /// The models the owner has set up now.
     models: Mutex<Arc<Models>>,
+    /// MCP servers that are switched on, by their ids, whether they run or not.
+    mcp: Mutex<BTreeMap<String, Arc<McpServer>>>,
 }
 
 #[derive(Clone)]
@@ -116,6 +118,7 @@ impl Executor {
             open: watch::Sender::new(0),
             quitting: AtomicBool::new(false),
             models: Mutex::default(),
+            mcp: Mutex::default(),
         }))
     }
 
@@ -125,6 +128,21 @@ impl Executor {
     }
     pub fn models(&self) -> Arc<Models> {
         Arc::clone(&lock(&self.0.models))
+    }
+
+    /// Puts a server in its place, or none; the one before, which the caller ends.
+    pub fn set_mcp_server(&self, id: &str, server: Option<Arc<McpServer>>) -> Option<Arc<McpServer>> {
+        let mut all = lock(&self.0.mcp);
+        match server {
+            Some(server) => all.insert(id.to_owned(), server),
+            None => all.remove(id),
+        }
+    }
+    pub fn mcp_server(&self, id: &str) -> Option<Arc<McpServer>> {
+        lock(&self.0.mcp).get(id).cloned()
+    }
+    pub fn mcp_servers(&self) -> Vec<Arc<McpServer>> {
+        lock(&self.0.mcp).values().cloned().collect()
     }
 
     /// The app's own folders: no tool sees them, whatever is granted.
@@ -145,7 +163,7 @@ impl Executor {
             excluded: parts.excluded.clone(),
             commands: parts.commands.clone(),
             fetch: parts.fetch.clone(),
-            ..ToolboxConfig::default()
+            mcp: self.mcp_servers(),
         };
         Ok(Toolbox::open(config).0)
     }
@@ -297,6 +315,11 @@ impl Executor {
             who,
             journal: self.journal(request).map_err(broken)?,
             jitter: Arc::new(move || random.below(1 << 53) as f64 / (1u64 << 53) as f64),
+            ledger_changed: {
+                let recorder = Arc::clone(&recorder);
+                Arc::new(move || recorder.ledger_changed())
+            },
+            max_tokens_per_call: owner.max_tokens_per_call,
             members: Mutex::new(HashMap::from([(prepared.slug.clone(), me)])),
         });
         let settings = self.settings(&prepared.slug, &owner, meta);

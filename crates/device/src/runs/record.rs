@@ -13,8 +13,17 @@ pub struct Recorder {
     pub clock: Arc<dyn Clock>,
     pub story: Arc<Story>,
     pub graph: String,
-    /// Told after each model call that its ledger was used. Set once, before the first instruction of the Graph.
+    /// Told after each reservation and settlement. Set once, before the first instruction of the Graph.
     pub fleet: OnceLock<Weak<Fleet>>,
+}
+
+impl Recorder {
+    /// The execution's ledger was used.
+    pub fn ledger_changed(&self) {
+        if let Some(fleet) = self.fleet.get().and_then(Weak::upgrade) {
+            fleet.ledger_changed();
+        }
+    }
 }
 
 impl Record for Recorder {
@@ -24,10 +33,6 @@ impl Record for Recorder {
     }
 
     fn tell(&self, what: FleetWhat) {
-        let is_model_call = matches!(what, FleetWhat::ModelCall { .. });
         self.story.tell(what);
-        if is_model_call && let Some(fleet) = self.fleet.get().and_then(Weak::upgrade) {
-            fleet.ledger_changed();
-        }
     }
 }

@@ -6,6 +6,7 @@
 mod bindings;
 mod executions;
 mod graphs;
+mod mcp;
 mod models;
 mod outbox;
 mod pairing;
@@ -31,6 +32,7 @@ pub use executions::{
     Beginning, CommandFacts, Delivery, EndFacts, ExecutionPage, ExecutionQuery, ExecutionRecord, NewExecution, Origin, RunningTotals, Seen,
 };
 pub use graphs::{Graph, GraphEdit, GraphError, GraphVersion, NewGraph, VersionFacts, VersionRow};
+pub use mcp::McpServer;
 pub use models::{Price, Provider};
 pub use outbox::{OutboxRow, Verdict};
 pub use pairing::Pairing;
@@ -55,7 +57,7 @@ pub enum StoreError {
 }
 
 /// Forward-only; one file per step, never edited once released.
-const SCHEMA: &[&str] = &[include_str!("schema/0001_relay.sql"), include_str!("schema/0002_desk.sql")];
+const SCHEMA: &[&str] = &[include_str!("schema/0001_relay.sql"), include_str!("schema/0002_desk.sql"), include_str!("schema/0003_mcp.sql")];
 
 const FILE: &str = "desk.db";
 

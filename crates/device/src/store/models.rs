@@ -18,6 +18,10 @@ pub struct Provider {
     pub has_key: bool,
     pub models: Vec<String>,
     pub concurrency: u64,
+    /// Its models are led by a JSON Schema instead of tool calls of their own.
+    pub emulated_tools: bool,
+    /// Ollama: tokens of context to ask for.
+    pub context: Option<u64>,
 }
 
 /// Dollars per million tokens.
@@ -30,7 +34,9 @@ pub struct Price {
 impl Store {
     pub fn providers(&self) -> Result<Vec<Provider>, StoreError> {
         self.read(|c| {
-            let mut found = c.prepare_cached("SELECT id, kind, name, address, has_key, models, concurrency FROM providers ORDER BY added_at, id")?;
+            let mut found = c.prepare_cached(
+                "SELECT id, kind, name, address, has_key, models, concurrency, tool_calls = 'emulated', context FROM providers ORDER BY added_at, id",
+            )?;
             let rows = found.query_map([], |r| {
                 Ok(Provider {
                     id: r.get(0)?,
@@ -40,6 +46,8 @@ impl Store {
                     has_key: r.get(4)?,
                     models: serde_json::from_str(&r.get::<_, String>(5)?).unwrap_or_default(),
                     concurrency: count(r.get(6)?).max(1),
+                    emulated_tools: r.get(7)?,
+                    context: r.get::<_, Option<i64>>(8)?.map(count),
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
@@ -50,10 +58,23 @@ impl Store {
         let models = serde_json::to_string(&provider.models).unwrap_or_else(|_| "[]".into());
         self.write(|tx| {
             tx.execute(
-                "INSERT INTO providers (id, kind, name, address, has_key, models, concurrency, added_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                "INSERT INTO providers (id, kind, name, address, has_key, models, concurrency, tool_calls, context, added_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
                  ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, name = excluded.name, address = excluded.address,
-                     has_key = excluded.has_key, models = excluded.models, concurrency = excluded.concurrency",
-                params![provider.id, provider.kind, provider.name, provider.address, provider.has_key, models, int(provider.concurrency), now.ms()],
+                     has_key = excluded.has_key, models = excluded.models, concurrency = excluded.concurrency,
+                     tool_calls = excluded.tool_calls, context = excluded.context",
+                params![
+                    provider.id,
+                    provider.kind,
+                    provider.name,
+                    provider.address,
+                    provider.has_key,
+                    models,
+                    int(provider.concurrency),
+                    if provider.emulated_tools { "emulated" } else { "native" },
+                    provider.context.map(int),
+                    now.ms()
+                ],
             )?;
             Ok::<_, StoreError>(())
         })?;
@@ -98,6 +119,23 @@ impl Store {
         Ok(())
     }
 
+    /// `None` takes the owner's line away.
+    pub fn set_price(&self, model: &str, price: Option<Price>) -> Result<(), StoreError> {
+        self.write(|tx| {
+            match price {
+                None => tx.execute("DELETE FROM prices WHERE model = ?1", [model])?,
+                Some(price) => tx.execute(
+                    "INSERT INTO prices (model, input, output) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (model) DO UPDATE SET input = excluded.input, output = excluded.output",
+                    params![model, price.input, price.output],
+                )?,
+            };
+            Ok::<_, StoreError>(())
+        })?;
+        self.tell(Topic::Models);
+        Ok(())
+    }
+
     pub fn prices(&self) -> Result<BTreeMap<String, Price>, StoreError> {
         self.read(|c| {
             let mut found = c.prepare_cached("SELECT model, input, output FROM prices")?;
@@ -123,6 +161,8 @@ mod tests {
                 has_key: false,
                 models: vec!["m".into()],
                 concurrency: 1,
+                emulated_tools: id == "2",
+                context: None,
             };
             store.save_provider(&provider, Timestamp::from_ms(1)).unwrap();
         }
@@ -130,6 +170,7 @@ mod tests {
         store.set_model_alias("fast", "ab/m").unwrap();
         assert!(store.delete_provider("1").unwrap());
         assert_eq!(store.model_aliases().unwrap().into_iter().collect::<Vec<_>>(), [("fast".into(), "ab/m".into())]);
-        assert_eq!(store.providers().unwrap().len(), 1);
+        let left = store.providers().unwrap();
+        assert!(left.len() == 1 && left[0].emulated_tools);
     }
 }

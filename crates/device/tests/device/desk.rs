@@ -22,11 +22,12 @@ impl HttpSend for Nowhere {
     }
 }
 
-struct World {
-    desk: Arc<Desk>,
+pub struct World {
+    pub desk: Arc<Desk>,
     /// Where tools may write.
-    files: tempfile::TempDir,
-    _profile: tempfile::TempDir,
+    pub files: tempfile::TempDir,
+    /// The profile lies in it, and nothing else.
+    _home: tempfile::TempDir,
 }
 
 /// Beside the test's own program; `cargo build -p engine --bin graph-vm` makes it.
@@ -37,13 +38,20 @@ fn graph_vm() -> ChildVm {
     ChildVm::new(program)
 }
 
-async fn world(attendance: Attendance) -> World {
-    let (profile, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+pub async fn world(attendance: Attendance) -> World {
+    world_with(attendance, |_| {}).await
+}
+
+/// With parts that differ.
+pub async fn world_with(attendance: Attendance, change: impl FnOnce(&mut DeskConfig)) -> World {
+    let (home, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let profile = home.path().join("profile");
+    std::fs::create_dir(&profile).unwrap();
     let draw: device::secrets::Draw = Arc::new(|out: &mut [u8]| out.fill(7));
-    let desk = Desk::open(DeskConfig {
-        profile: profile.path().to_owned(),
-        logs_folder: profile.path().join("logs"),
-        secrets: SecretStore::fixed(profile.path(), Arc::new(MemorySecrets::default()), draw),
+    let mut config = DeskConfig {
+        profile: profile.clone(),
+        logs_folder: profile.join("logs"),
+        secrets: SecretStore::fixed(&profile, Arc::new(MemorySecrets::default()), draw),
         clock: Arc::new(SystemClock),
         random: Arc::new(OsRandom),
         http: Arc::new(Nowhere),
@@ -54,26 +62,27 @@ async fn world(attendance: Attendance) -> World {
         commands: None,
         fetch: None,
         builtin: None,
-    })
-    .unwrap();
+    };
+    change(&mut config);
+    let desk = Desk::open(config).unwrap();
     desk.start().await.unwrap();
     desk.folder_add(files.path().display().to_string(), FolderAccess::Write).await.unwrap();
-    World { desk, files, _profile: profile }
+    World { desk, files, _home: home }
 }
 
 impl World {
-    async fn ready(&self, slug: &str, source: &str) -> String {
+    pub async fn ready(&self, slug: &str, source: &str) -> String {
         let args = json!({ "file_name": "x.graph.js", "source": source, "ready": true, "slug": slug });
         self.desk.verb("cli_import", args).await.unwrap()["id"].as_str().unwrap().to_owned()
     }
 
     /// Runs to the end.
-    async fn run(&self, slug: &str, args: Value) -> Value {
+    pub async fn run(&self, slug: &str, args: Value) -> Value {
         self.desk.verb("cli_run", json!({ "slug": slug, "args": args.to_string() })).await.unwrap()
     }
 
     /// The first question that is open, awaited.
-    async fn question(&self) -> device::view::ApprovalQuestion {
+    pub async fn question(&self) -> device::view::ApprovalQuestion {
         let mut changes = self.desk.approvals().watch();
         loop {
             if let Some(question) = self.desk.questions().into_iter().next() {
@@ -199,7 +208,7 @@ async fn quitting_ends_what_runs_as_owner_quit() {
 }
 
 /// Waits until its ending is stored and it is out of the list of what runs.
-async fn ended(w: &World, execution: &str) {
+pub async fn ended(w: &World, execution: &str) {
     let mut topics = w.desk.store().topics();
     let id = domain::ExecutionId::parse(execution).unwrap();
     let is_open = || {

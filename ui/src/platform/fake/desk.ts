@@ -3,7 +3,7 @@
 import type { Commands, DeskEvent, ErrorView, ExecutionDetail, GraphDetail, PopupCommands, SharingView, StatusView, Topic } from "../../generated/types";
 import type { Platform } from "../port";
 import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns, sampleVersions, TEMPLATES, FAILED_AT } from "./data";
-import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleModels, sampleSettings } from "./more";
+import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings } from "./more";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
 export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full";
@@ -23,6 +23,7 @@ export class FakeDesk implements Platform {
   approvals = sampleApprovals();
   connections = sampleConnections();
   models = sampleModels();
+  mcp = sampleMcp();
   settings = sampleSettings();
   question = QUESTIONS.command as (typeof QUESTIONS)[QuestionName];
   readonly #enabled = new Set<string>(PROJECTS.filter((project) => project.name !== "Archive").map((project) => project.project_id));
@@ -43,6 +44,7 @@ export class FakeDesk implements Platform {
     this.connections = { ...this.connections, paired: null, projects: [], agents: [] };
     this.models = { ...this.models, providers: [], found: [{ name: "Ollama", address: "http://127.0.0.1:11434", kind: "ollama", models: ["qwen3:8b"] }] };
     this.settings = { ...this.settings, folders: [] };
+    this.mcp = { ...this.mcp, servers: [] };
   }
 
   async call<N extends keyof Commands>(name: N, args: Commands[N]["args"]): Promise<Commands[N]["answer"]> {
@@ -273,10 +275,21 @@ export class FakeDesk implements Platform {
     agent_revoke: ({ agent_id }) => (this.connections = { ...this.connections, agents: this.connections.agents.map((each) => (each.agent_id === agent_id ? { ...each, revoked: true } : each)) }),
     models_get: () => this.models,
     models_discover: () => this.models,
-    provider_save: ({ provider }) => (this.models = { ...this.models, providers: [...this.models.providers.filter((each) => each.provider_id !== provider.provider_id), { provider_id: provider.provider_id ?? crypto.randomUUID(), kind: provider.kind, name: provider.name, address: provider.address, has_key: provider.key !== null, models: provider.models, concurrency: provider.concurrency, local: provider.kind === "ollama" }] }),
+    provider_save: ({ provider }) => (this.models = { ...this.models, providers: [...this.models.providers.filter((each) => each.provider_id !== provider.provider_id), { provider_id: provider.provider_id ?? crypto.randomUUID(), kind: provider.kind, name: provider.name, address: provider.address, has_key: provider.key !== null, models: provider.models, concurrency: provider.concurrency, local: provider.kind === "ollama", emulated_tools: provider.emulated_tools, context: provider.context }] }),
     provider_delete: ({ provider_id }) => (this.models = { ...this.models, providers: this.models.providers.filter((each) => each.provider_id !== provider_id) }),
-    provider_test: ({ provider_id }) => (provider_id === "p3" ? { ok: false, text: "401: the gateway wants a key. Add one and test again.", ms: 120 } : { ok: true, text: "Answered with 3 models.", ms: 214 }),
+    provider_test: ({ provider_id }) => (provider_id === "p3" ? { ok: false, text: "401: the gateway wants a key. Add one and test again.", ms: 120 } : { ok: true, text: "claude-sonnet-4-5 said “Hello” (14 + 3 tokens).", ms: 214 }),
     model_alias_set: ({ alias, model }) => (this.models = { ...this.models, aliases: this.models.aliases.map((each) => (each.alias === alias ? { alias, model: model === "" ? null : model } : each)) }),
+    price_set: ({ model, price }) => (this.models = { ...this.models, prices: [...this.models.prices.filter((each) => each.model !== model), ...(price === null ? [] : [{ model, ...price, is_own: true }])] }),
+    mcp_get: () => this.mcp,
+    mcp_save: ({ server }) => {
+      if (server.target === "nowhere") throw fault("bad_argument", "Name the program, like npx or /usr/local/bin/server; its arguments stand apart.", "target");
+      const { values, server_id, ...rest } = server;
+      const row = { ...rest, server_id: server_id ?? crypto.randomUUID(), value_names: values.map((each) => each.name), state: { at: "ready" as const }, tools: [] };
+      return (this.mcp = { ...this.mcp, servers: [...this.mcp.servers.filter((each) => each.server_id !== server_id), row] });
+    },
+    mcp_delete: ({ server_id }) => (this.mcp = { ...this.mcp, servers: this.mcp.servers.filter((each) => each.server_id !== server_id) }),
+    mcp_enable: ({ server_id, enabled }) => (this.mcp = { ...this.mcp, servers: this.mcp.servers.map((each) => (each.server_id === server_id ? { ...each, enabled, state: { at: enabled ? "ready" : "off" } } : each)) }),
+    mcp_restart: ({ server_id }) => (this.mcp = { ...this.mcp, servers: this.mcp.servers.map((each) => (each.server_id === server_id ? { ...each, state: { at: "ready" } } : each)) }),
     settings_get: () => this.settings,
     settings_update: ({ change }) => {
       this.settings = { ...this.settings, ...Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null)) };

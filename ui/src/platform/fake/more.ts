@@ -1,5 +1,5 @@
 // Sample approvals, connections, models and settings.
-import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, ModelsView, SettingsView } from "../../generated/types";
+import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, McpView, ModelsView, SettingsView } from "../../generated/types";
 import { NOW, PROJECTS } from "./data";
 
 const DAY = 86_400_000;
@@ -138,9 +138,9 @@ export function sampleConnections(): ConnectionsView {
 export function sampleModels(): ModelsView {
   return {
     providers: [
-      { provider_id: "p1", kind: "anthropic", name: "Anthropic", address: "https://api.anthropic.com", has_key: true, models: ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"], concurrency: 4, local: false },
-      { provider_id: "p2", kind: "ollama", name: "Ollama", address: "http://127.0.0.1:11434", has_key: false, models: ["qwen3:8b", "llama3.2:3b"], concurrency: 1, local: true },
-      { provider_id: "p3", kind: "openai_compatible", name: "Office gateway", address: "https://models.example.org/v1", has_key: false, models: [], concurrency: 2, local: false },
+      { provider_id: "p1", kind: "anthropic", name: "Anthropic", address: "https://api.anthropic.com", has_key: true, models: ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"], concurrency: 4, local: false, emulated_tools: false, context: null },
+      { provider_id: "p2", kind: "ollama", name: "Ollama", address: "http://127.0.0.1:11434", has_key: false, models: ["qwen3:8b", "llama3.2:3b"], concurrency: 1, local: true, emulated_tools: false, context: 8192 },
+      { provider_id: "p3", kind: "openai_compatible", name: "Office gateway", address: "https://models.example.org/v1", has_key: false, models: [], concurrency: 2, local: false, emulated_tools: true, context: null },
     ],
     aliases: [
       { alias: "default", model: "claude-sonnet-4-5" },
@@ -150,9 +150,21 @@ export function sampleModels(): ModelsView {
     ],
     found: [{ name: "LM Studio", address: "http://127.0.0.1:1234/v1", kind: "openai_compatible", models: ["gemma-3-4b"] }],
     prices: [
-      { model: "claude-opus-4-5", input_per_mtok: 5, output_per_mtok: 25 },
-      { model: "claude-sonnet-4-5", input_per_mtok: 3, output_per_mtok: 15 },
-      { model: "claude-haiku-4-5", input_per_mtok: 1, output_per_mtok: 5 },
+      { model: "claude-opus-4-5", input_per_mtok: 5, output_per_mtok: 25, is_own: false },
+      { model: "claude-sonnet-4-5", input_per_mtok: 3, output_per_mtok: 15, is_own: true },
+      { model: "claude-haiku-4-5", input_per_mtok: 1, output_per_mtok: 5, is_own: false },
+    ],
+  };
+}
+
+export function sampleMcp(): McpView {
+  const row = { args: [], value_names: [], timeout_s: 120, enabled: true, tools: [] };
+  return {
+    limit: 32,
+    servers: [
+      { ...row, server_id: "m1", name: "files", way: "stdio", target: "npx", args: ["-y", "@example/files"], value_names: ["API_KEY"], state: { at: "ready" }, tools: [{ tool: "mcp__files__read", title: "Read", description: "Reads a file.", ruling: "allow", changed: false }, { tool: "mcp__files__send", title: "Send", description: "Sends a file away.", ruling: "ask", changed: true }] },
+      { ...row, server_id: "m2", name: "tickets", way: "http", target: "https://mcp.example.org/mcp", value_names: ["Authorization"], state: { at: "failed", why: "The MCP server tickets could not be started: 401 Unauthorized." } },
+      { ...row, server_id: "m3", name: "old", way: "stdio", target: "old-server", enabled: false, state: { at: "off" } },
     ],
   };
 }

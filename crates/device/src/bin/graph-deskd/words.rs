@@ -157,3 +157,44 @@ pub fn doctor(report: &Value) -> String {
 fn when(ms: Option<i64>) -> String {
     ms.map(|ms| domain::Timestamp::from_ms(ms).to_string()).unwrap_or_default()
 }
+
+pub fn models(view: &Value) -> String {
+    let of = |name: &str| view[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names =
+        |row: &Value| row["models"].as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let mut lines: Vec<String> =
+        of("providers").iter().map(|p| format!("{:<12} {}  {}", plain(text(p, "name")), plain(text(p, "address")), plain(&names(p)))).collect();
+    if lines.is_empty() {
+        lines.push("There is no provider of models. graph-deskd model find looks on this computer.".into());
+    }
+    lines.extend(of("aliases").iter().filter_map(|a| Some(format!("{:<12} = {}", text(a, "alias"), plain(a["model"].as_str()?)))));
+    lines
+        .extend(of("found").iter().map(|f| format!("{:<12} answers at {}  {}", plain(text(f, "name")), plain(text(f, "address")), plain(&names(f)))));
+    lines.join("\n")
+}
+
+pub fn tested(test: &Value) -> String {
+    format!("{} ({} ms)", plain(text(test, "text")), number(test, "ms"))
+}
+
+pub fn mcp(view: &Value) -> String {
+    let servers = view["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if servers.is_empty() {
+        return "There is no MCP server.".into();
+    }
+    let mut lines = Vec::new();
+    for server in servers {
+        let state = match text(&server["state"], "at") {
+            "off" => "off".to_owned(),
+            "idle" => "starts at the next call".to_owned(),
+            "failed" => plain(text(&server["state"], "why")),
+            other => other.to_owned(),
+        };
+        lines.push(format!("{:<12} {}  {state}", text(server, "name"), plain(text(server, "target"))));
+        for tool in server["tools"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let changed = if tool["changed"] == true { ", changed since you allowed it" } else { "" };
+            lines.push(format!("  {} ({}{changed})", text(tool, "tool"), text(tool, "ruling")));
+        }
+    }
+    lines.join("\n")
+}
