@@ -809,6 +809,8 @@ pub enum Theme {
 pub struct SettingsView {
     pub folders: Vec<FolderView>,
     pub token_ceiling: u64,
+    /// Hundredths of a dollar that priced models may cost in a run; 0 for no such ceiling.
+    pub cost_ceiling_cents: u64,
     pub max_concurrency: u64,
     pub max_tokens_per_call: u64,
     pub approval_timeout_s: u64,
@@ -829,6 +831,7 @@ pub struct SettingsView {
 #[serde(default)]
 pub struct SettingsChange {
     pub token_ceiling: Option<u64>,
+    pub cost_ceiling_cents: Option<u64>,
     pub max_concurrency: Option<u64>,
     pub max_tokens_per_call: Option<u64>,
     pub approval_timeout_s: Option<u64>,

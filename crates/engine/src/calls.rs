@@ -154,6 +154,7 @@ fn queue_agent<'a>(job: &'a Job<'a>, told: &Told, prompt: String, options: &str,
     }
     let most = fleet.settings.agent_timeout_ms;
     let timeout_ms = options.timeout_s.map_or(Ok(most), |s| millis(s, "agent options").map(|ms| ms.min(most)))?;
+    let most_tokens = fleet.settings.max_tokens_per_call;
     let agent = fleet.next_agent();
     if agent > fleet.settings.agents as u64 {
         return Err(CallError::new(CallCode::Limit, format!("This execution may launch {} agents, and has.", fleet.settings.agents)));
@@ -167,7 +168,7 @@ fn queue_agent<'a>(job: &'a Job<'a>, told: &Told, prompt: String, options: &str,
         system: options.system,
         tools: options.tools.or_else(|| job.tools.as_ref().map(|declared| declared.iter().cloned().collect())),
         schema: options.schema,
-        max_tokens: options.max_tokens,
+        max_tokens: options.max_tokens.map_or(most_tokens, |asked| asked.min(most_tokens)),
         timeout_ms,
         wave,
         line,
@@ -239,8 +240,8 @@ impl AgentStory<'_> {
     fn finished(&mut self, end: AgentEnd, error: Option<&CallError>, tokens: u64, cost: Option<f64>) {
         self.is_told = true;
         match end {
-            AgentEnd::Done | AgentEnd::Replayed => self.fleet.count_agent(true, tokens, cost),
-            AgentEnd::Failed => self.fleet.count_agent(false, tokens, cost),
+            AgentEnd::Done | AgentEnd::Replayed => self.fleet.count_agent(true),
+            AgentEnd::Failed => self.fleet.count_agent(false),
             AgentEnd::Refused | AgentEnd::Cancelled => {}
         }
         self.fleet.host().event(FleetWhat::AgentFinished {

@@ -88,28 +88,31 @@ fn check_args(meta: &Meta, args: &RawJson) -> Result<(), String> {
 
 /// The answer to a call: JSON text or why not.
 pub(crate) type Answered = Result<String, CallError>;
-pub(crate) type Pending<'a> = BoxFuture<'a, (u64, Answered)>;
+/// A call at work: its number, its line, its answer.
+type Pending<'a> = BoxFuture<'a, (u64, Option<u32>, Answered)>;
 
 /// Runs one script to its end. Dropping the future ends the script and every call of it.
 pub(crate) fn drive(job: Job<'_>) -> BoxFuture<'_, Result<RawJson, Broken>> {
     Box::pin(async move {
-        let opened = job.vm.open().await;
-        let mut session = opened.map_err(|e| Broken::new(FailReason::ScriptError, e.to_string()))?;
-        session.send(ToVm::Start(Start {
+        let order = ToVm::Start(Start {
             source: job.source.clone(),
             args: job.args.as_str().to_owned(),
             seed: job.fleet.settings.seed,
             now_ms: job.fleet.settings.started_at.ms(),
             budget: budget(job.fleet),
             busy_ms: job.fleet.settings.busy_ms,
-        }));
+        });
+        let opened = job.vm.open(order).await;
+        let mut session = opened.map_err(|e| Broken::new(FailReason::ScriptError, e.to_string()))?;
         let started = Instant::now();
         let mut told = Told::default();
         let mut pending: FuturesUnordered<Pending<'_>> = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
-                Some((id, answered)) = pending.next(), if !pending.is_empty() => {
+                Some((id, line, answered)) = pending.next(), if !pending.is_empty() => {
+                    // There the script goes on.
+                    told.line = line.or(told.line);
                     let passed = started.elapsed().saturating_add(job.fleet.skipped());
                     let clock_ms = i64::try_from(passed.as_millis()).unwrap_or(i64::MAX);
                     session.send(ToVm::Answer(Answer { id, body: answered.map_err(failure), budget: budget(job.fleet), clock_ms }));
@@ -119,9 +122,12 @@ pub(crate) fn drive(job: Job<'_>) -> BoxFuture<'_, Result<RawJson, Broken>> {
                         told.line = call.line.or(told.line);
                         let Call { id, what, wave, line } = call;
                         let answer = calls::begin(&job, &told, what, wave, line);
-                        pending.push(Box::pin(async move { (id, answer.await) }));
+                        pending.push(Box::pin(async move { (id, line, answer.await) }));
                     }
-                    Arrived::Said(FromVm::Note(note)) => told.note(&job, note),
+                    Arrived::Said(FromVm::Note { note, line }) => {
+                        told.line = line.or(told.line);
+                        told.note(&job, note);
+                    }
                     Arrived::Said(FromVm::End(end)) => {
                         if !pending.is_empty() {
                             let text = format!("{} calls still ran when the script ended; they were stopped. Is an await missing?", pending.len());
@@ -130,7 +136,7 @@ pub(crate) fn drive(job: Job<'_>) -> BoxFuture<'_, Result<RawJson, Broken>> {
                         drop(pending);
                         return ended(end);
                     }
-                    Arrived::Said(FromVm::Idle | FromVm::Linted(_)) => {}
+                    Arrived::Said(FromVm::Taken | FromVm::Idle | FromVm::Linted(_)) => {}
                     Arrived::Gone(exit) => return Err(Broken::gone(&exit, told.line, &job.source, job.fleet.settings.busy_ms)),
                 },
             }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use domain::{ExecutionId, Outcome, RawJson, Slug, ledger::Usage, limits::MAX_TOKENS_PER_CALL_DEFAULT, wire::event::FleetWhat};
+use domain::{ExecutionId, Outcome, RawJson, Slug, ledger::Usage, wire::event::FleetWhat};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -164,7 +164,7 @@ fn worst(call: &AgentCall) -> Need {
     const PER_MESSAGE: usize = 64;
     let texts = [Some(call.prompt.as_str()), call.system.as_deref(), call.schema.as_ref().map(RawJson::as_str)];
     let input: usize = texts.iter().flatten().map(|text| text.len() + PER_MESSAGE).sum();
-    Need { input: input as u64, max_output: call.max_tokens.unwrap_or(MAX_TOKENS_PER_CALL_DEFAULT), cost: None }
+    Need { input: input as u64, max_output: call.max_tokens, cost: None }
 }
 
 /// A small value that is valid against a schema, as far as its usual words go.

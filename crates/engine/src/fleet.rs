@@ -91,8 +91,6 @@ pub struct Fleet {
 pub(crate) struct Tally {
     pub(crate) agents_done: u64,
     pub(crate) agents_failed: u64,
-    cost: f64,
-    has_unknown_cost: bool,
 }
 
 impl Fleet {
@@ -234,28 +232,21 @@ impl Fleet {
         &self.overrun
     }
 
-    pub(crate) fn count_agent(&self, is_done: bool, tokens: u64, cost: Option<f64>) {
+    pub(crate) fn count_agent(&self, is_done: bool) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         if is_done {
             tally.agents_done += 1;
         } else {
             tally.agents_failed += 1;
         }
-        match cost {
-            Some(cost) => tally.cost += cost,
-            None => tally.has_unknown_cost |= tokens > 0,
-        }
     }
     pub(crate) fn tally(&self) -> Tally {
         *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// What was used so far. A call that was dropped keeps its reservation: it may have been paid for.
+    /// What was used so far. A call that was dropped keeps its reservation: it may have been paid for, and nobody knows how dearly.
     pub(crate) fn used(&self) -> Used {
-        let tally = self.tally();
         let ledger = self.lock();
-        let total_tokens = ledger.spent().saturating_add(ledger.held());
-        let is_known = !tally.has_unknown_cost && ledger.held() == 0;
-        Used { total_tokens, cost: is_known.then_some(tally.cost).filter(|cost| cost.is_finite()) }
+        Used { total_tokens: ledger.spent().saturating_add(ledger.held()), cost: ledger.cost().filter(|_| ledger.held() == 0) }
     }
 
     /// Everything that could run waits for the owner, or no longer does.
@@ -273,10 +264,9 @@ impl Fleet {
     fn tell_ledger(&self) {
         let (spent, held, ceiling, cost) = {
             let ledger = self.lock();
-            (ledger.spent(), ledger.held(), ledger.ceiling(), ledger.money_spent())
+            (ledger.spent(), ledger.held(), ledger.ceiling(), ledger.cost())
         };
-        // Zero says nothing: most calls have no price.
-        self.host.event(FleetWhat::Ledger { spent, held, ceiling, cost: (cost > 0.0).then_some(cost) });
+        self.host.event(FleetWhat::Ledger { spent, held, ceiling, cost });
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {

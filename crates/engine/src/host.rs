@@ -42,7 +42,8 @@ pub struct AgentCall {
     pub tools: Option<Vec<String>>,
     /// JSON Schema the answer must be valid against.
     pub schema: Option<RawJson>,
-    pub max_tokens: Option<u64>,
+    /// Of one answer of the model: what the script asked for, but not more than the owner allows.
+    pub max_tokens: u64,
     pub timeout_ms: u64,
     pub wave: Option<u64>,
     /// Call site in the source, counted from 1.

@@ -12,7 +12,7 @@ use crate::{
     fleet::{Fleet, Stopped},
     host::CallCode,
     script::{Meta, Script, ScriptFault},
-    vm::{Arrived, Exit, Fault, FaultKind, FromVm, Place, ScriptVm, ToVm},
+    vm::{Arrived, Exit, Fault, FaultKind, FromVm, Place, ScriptVm, ToVm, busy_words},
 };
 
 /// Runs a Graph to its end. The first event is `fleet_started`, the last `fleet_finished`; the outcome is returned after the latter.
@@ -31,14 +31,13 @@ pub async fn run_fleet_script(script: &Script, args: &RawJson, fleet: Arc<Fleet>
 /// Reads `meta` and looks for syntax errors, without running anything, outside this process.
 pub async fn inspect(source: &str, vm: &dyn ScriptVm) -> Result<Meta, ScriptFault> {
     let meta = Meta::read(source)?;
-    let unreadable = |message: String| ScriptFault { message, line: 1, column: 1 };
-    let mut session = vm.open().await.map_err(|e| unreadable(e.to_string()))?;
-    session.send(ToVm::Lint { source: source.to_owned() });
+    let unreadable = |message: String| ScriptFault { message, line: 0, column: 0 };
+    let mut session = vm.open(ToVm::Lint { source: source.to_owned() }).await.map_err(|e| unreadable(e.to_string()))?;
     loop {
         match session.next().await {
             Arrived::Said(FromVm::Linted(Ok(()))) => return Ok(meta),
             Arrived::Said(FromVm::Linted(Err(Place { message, line, column }))) => return Err(ScriptFault { message, line, column }),
-            Arrived::Said(FromVm::Call(_) | FromVm::Note(_) | FromVm::Idle | FromVm::End(_)) => {}
+            Arrived::Said(FromVm::Taken | FromVm::Call(_) | FromVm::Note { .. } | FromVm::Idle | FromVm::End(_)) => {}
             Arrived::Gone(exit) => return Err(unreadable(Broken::gone(&exit, None, "", VM_BUSY_MS_MAX).error)),
         }
     }
@@ -77,14 +76,16 @@ impl Broken {
     pub(crate) fn gone(exit: &Exit, last_line: Option<u32>, source: &str, busy_ms: u64) -> Self {
         let (why, what) = match exit {
             Exit::OutOfMemory => (FailReason::OutOfMemory, format!("The script used more than {} MiB of memory.", VM_HEAP_BYTES_MAX / MIB)),
-            Exit::Busy => {
-                (FailReason::Stalled, format!("The script worked for {} seconds without coming back; it probably never ends.", busy_ms / 1000))
-            }
+            Exit::Busy => (FailReason::Stalled, busy_words(busy_ms)),
+            Exit::Killed => (
+                FailReason::OutOfMemory,
+                "The script's process was killed by somebody else, most likely by the computer itself because its memory ran out.".to_owned(),
+            ),
             Exit::Crashed(how) => (FailReason::TooDeep, format!("The script nested too deep and its process ended ({how}).")),
         };
         let line = last_line.and_then(|line| source.lines().nth((line as usize).saturating_sub(1)).map(|text| (line, text)));
         let seen = line.map(|(line, text)| format!(" It was last seen at line {line}:\n\n{line:>5} | {}", text.trim_end())).unwrap_or_default();
-        Self { why, error: format!("{what}{seen}"), line: last_line, code: None }
+        Self { why, error: format!("{what}{seen}"), line: line.map(|(line, _)| line), code: None }
     }
 }
 

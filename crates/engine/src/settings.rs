@@ -2,8 +2,8 @@
 use domain::{
     Slug, Timestamp,
     limits::{
-        AGENT_TIMEOUT_MS_DEFAULT, AGENTS_PER_EXECUTION_MAX, DEADLINE_MS_DEFAULT, MAX_CONCURRENCY_DEFAULT, MAX_CONCURRENCY_MAX, TOKEN_CEILING_DEFAULT,
-        VM_BUSY_MS_MAX,
+        AGENT_TIMEOUT_MS_DEFAULT, AGENTS_PER_EXECUTION_MAX, DEADLINE_MS_DEFAULT, MAX_CONCURRENCY_DEFAULT, MAX_CONCURRENCY_MAX,
+        MAX_TOKENS_PER_CALL_DEFAULT, TOKEN_CEILING_DEFAULT, VM_BUSY_MS_MAX,
     },
 };
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub token_ceiling: u64,
     /// Money ceiling in the currency of the prices; counts priced models only.
     pub cost_ceiling: Option<f64>,
+    /// Output of one model call, at most; a Graph can ask for less.
+    pub max_tokens_per_call: u64,
     pub agents: usize,
     pub deadline_ms: u64,
     /// Longest one agent may take, approval waits not counted. A script's `timeout_s` can only shorten it.
@@ -41,6 +43,7 @@ impl Settings {
             max_concurrency: MAX_CONCURRENCY_DEFAULT,
             token_ceiling: TOKEN_CEILING_DEFAULT,
             cost_ceiling: None,
+            max_tokens_per_call: MAX_TOKENS_PER_CALL_DEFAULT,
             agents: AGENTS_PER_EXECUTION_MAX,
             deadline_ms: DEADLINE_MS_DEFAULT,
             agent_timeout_ms: AGENT_TIMEOUT_MS_DEFAULT,

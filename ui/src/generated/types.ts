@@ -323,12 +323,16 @@ export type FolderView = { path: string, access: FolderAccess,
  */
 problem: string | null, };
 export type Theme = "system" | "light" | "dark";
-export type SettingsView = { folders: Array<FolderView>, token_ceiling: number, max_concurrency: number, max_tokens_per_call: number, approval_timeout_s: number, 
+export type SettingsView = { folders: Array<FolderView>, token_ceiling: number,
+/**
+ * Hundredths of a dollar that priced models may cost in a run; 0 for no such ceiling.
+ */
+cost_ceiling_cents: number, max_concurrency: number, max_tokens_per_call: number, approval_timeout_s: number, 
 /**
  * Instant (doorbell) or every 20 s.
  */
 pickup_instant: boolean, paused: boolean, start_at_login: boolean, keep_in_tray: boolean, tell_asks: boolean, theme: Theme, language: string, retention_days: number, data_folder: string, logs_folder: string, };
-export type SettingsChange = { token_ceiling: number | null, max_concurrency: number | null, max_tokens_per_call: number | null, approval_timeout_s: number | null, pickup_instant: boolean | null, paused: boolean | null, start_at_login: boolean | null, keep_in_tray: boolean | null, tell_asks: boolean | null, theme: Theme | null, language: string | null, retention_days: number | null, };
+export type SettingsChange = { token_ceiling: number | null, cost_ceiling_cents: number | null, max_concurrency: number | null, max_tokens_per_call: number | null, approval_timeout_s: number | null, pickup_instant: boolean | null, paused: boolean | null, start_at_login: boolean | null, keep_in_tray: boolean | null, tell_asks: boolean | null, theme: Theme | null, language: string | null, retention_days: number | null, };
 export type DoctorReport = { hops: Array<DoctorHop>, summary: string, };
 export type DoctorHop = { name: string, ok: boolean, ms: number | null, text: string, };
 export type Commands = {

@@ -25,6 +25,12 @@ impl Price {
             + usage.output as f64 * self.output;
         dollars / 1_000_000.0
     }
+
+    /// The most a call can cost: all of its input at the dearest of its prices, and all the output it may give.
+    pub fn worst(&self, input: u64, max_output: u64) -> f64 {
+        let dearest = self.input.max(self.cache_written.unwrap_or(0.0)).max(self.cache_read.unwrap_or(0.0));
+        (input as f64 * dearest + max_output as f64 * self.output) / 1_000_000.0
+    }
 }
 
 /// What the app knows on its first day; the owner's table stands above it.

@@ -12,7 +12,7 @@ use domain::{
 use tokio::time::Instant;
 
 use super::{AgentErrorCode, Failure, Running, talk::Talk};
-use crate::model::{ModelError, ModelReply, ModelRequest};
+use crate::model::{ModelError, ModelReply, ModelRequest, ModelUsage};
 
 /// A provider that wants us to wait longer than this is not waited for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
@@ -49,8 +49,9 @@ impl Running {
             Err(error) if error.used_nothing() => Usage::Nothing,
             Err(_) => Usage::Unknown,
         };
-        let overrun = held.settle(usage);
-        self.account(turn, attempt, &result, usage, input, started.elapsed());
+        let counted = result.as_ref().ok().and_then(|reply| reply.usage);
+        let overrun = held.settle(usage, self.cost(counted));
+        self.account(turn, attempt, counted, usage, input, started.elapsed());
         if overrun {
             return Err(Failure::new(AgentErrorCode::CeilingReached, "the provider used more tokens than it was allowed; the run ends"));
         }
@@ -58,16 +59,21 @@ impl Running {
     }
 
     fn reserve(&self, input: u64) -> Result<Held, Failure> {
-        let reserved = self.with.ledger.lock().unwrap_or_else(PoisonError::into_inner).reserve(&self.label, input, self.max_tokens);
+        let worst = self.model.price.map(|price| price.worst(input, self.max_tokens));
+        let reserved = self.with.ledger.lock().unwrap_or_else(PoisonError::into_inner).reserve_priced(&self.label, input, self.max_tokens, worst);
         (self.with.ledger_changed)();
         let reservation = reserved.map_err(|reached| Failure::new(AgentErrorCode::CeilingReached, reached))?;
         let (ledger, changed, spent) = (self.with.ledger.clone(), self.with.ledger_changed.clone(), self.spent.clone());
         Ok(Held { ledger, changed, spent, reserved: input.saturating_add(self.max_tokens), reservation: Some(reservation) })
     }
 
-    fn account(&self, turn: u64, attempt: u64, result: &Result<ModelReply, ModelError>, usage: Usage, input: u64, took: Duration) {
-        let counted = result.as_ref().ok().and_then(|reply| reply.usage);
-        let cost = counted.and_then(|u| self.model.price.map(|p| p.cost(u)));
+    /// Dollars; `None` where the price or the usage is not known.
+    fn cost(&self, counted: Option<ModelUsage>) -> Option<f64> {
+        Some(self.model.price?.cost(counted?))
+    }
+
+    fn account(&self, turn: u64, attempt: u64, counted: Option<ModelUsage>, usage: Usage, input: u64, took: Duration) {
+        let cost = self.cost(counted);
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.usage += counted.unwrap_or_default();
         if usage != Usage::Nothing {
@@ -141,10 +147,10 @@ struct Held {
 }
 impl Held {
     /// True if this or another call of the execution used more than it was allowed.
-    fn settle(&mut self, usage: Usage) -> bool {
+    fn settle(&mut self, usage: Usage, cost: Option<f64>) -> bool {
         let Some(reservation) = self.reservation.take() else { return false };
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.settle(reservation, usage);
+        ledger.settle_priced(reservation, usage, cost);
         let overrun = ledger.is_overrun();
         drop(ledger);
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).tokens += match usage {
@@ -160,7 +166,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.reservation.is_some() {
             self.spent.lock().unwrap_or_else(PoisonError::into_inner).cost_unknown = true;
-            self.settle(Usage::Unknown);
+            self.settle(Usage::Unknown, None);
         }
     }
 }

@@ -193,7 +193,8 @@ impl Desk {
                 args_schema: None,
                 tools: Vec::new(),
                 models: Vec::new(),
-                faults: vec![SourceFault { line: fault.line, column: fault.column, message: fault.message, severity: Severity::Error }],
+                // The editor marks its first line where the place is not known.
+                faults: vec![SourceFault { line: fault.line.max(1), column: fault.column.max(1), message: fault.message, severity: Severity::Error }],
             },
         }
     }

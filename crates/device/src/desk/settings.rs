@@ -15,6 +15,7 @@ impl Desk {
         Ok(SettingsView {
             folders: self.folder_views()?,
             token_ceiling: settings.token_ceiling,
+            cost_ceiling_cents: settings.cost_ceiling_cents,
             max_concurrency: settings.max_concurrency,
             max_tokens_per_call: settings.max_tokens_per_call,
             approval_timeout_s: settings.approval_timeout_s,

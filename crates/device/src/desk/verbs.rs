@@ -70,6 +70,9 @@ pub struct Ran {
     pub error: Option<String>,
     pub error_line: Option<u32>,
     pub tokens: u64,
+    /// Dollars; `None` where a price or a usage is not known.
+    #[serde(default)]
+    pub cost: Option<f64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -186,6 +189,7 @@ impl Desk {
             error: detail.error,
             error_line: detail.error_line,
             tokens: detail.row.tokens,
+            cost: detail.row.cost,
         })
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use agent::{
+    model::Models,
     policy::{self, GraphAt, Place, Ruling, Target, ToolClass},
     tools::{Prepared, Toolbox},
 };
@@ -46,7 +47,13 @@ impl Executor {
         };
         let meta = Meta::read(&prepared.version.source).unwrap_or_default();
         let me = Member { at: GraphAt { session: request.graph, version: request.version }, tools: limited(meta.tools.clone()) };
-        let port = Arc::new(Port { store: parts.store.clone(), toolbox, journal, members: Mutex::new(HashMap::from([(prepared.slug.clone(), me)])) });
+        let port = Arc::new(Port {
+            store: parts.store.clone(),
+            models: self.models(),
+            toolbox,
+            journal,
+            members: Mutex::new(HashMap::from([(prepared.slug.clone(), me)])),
+        });
         let settings = self.settings(&prepared.slug, &owner, &meta);
         let script = Script { slug: prepared.slug, source: prepared.version.source };
         let report = engine::dry_run(&script, &request.args, settings, port, &parts.vm, request.execution.clone()).await;
@@ -103,6 +110,7 @@ fn without_tokens(outcome: Outcome) -> Outcome {
 
 struct Port {
     store: Store,
+    models: Arc<Models>,
     toolbox: Toolbox,
     journal: Journal,
     members: Mutex<HashMap<Slug, Member>>,
@@ -159,7 +167,8 @@ impl DryPort for Port {
         Box::pin(self.look(call))
     }
     fn recorded(&self, call: &AgentCall) -> Option<RawJson> {
-        self.journal.peek(&key_of(call))
+        let rules = self.store.rule_book().unwrap_or_default();
+        self.journal.peek(&key_of(call, &self.models, &rules))
     }
     fn graph(&self, slug: &Slug) -> Result<CalledGraph, CallError> {
         let (member, called) = find_graph(&self.store, slug)?;

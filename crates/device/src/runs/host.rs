@@ -52,7 +52,6 @@ pub struct Host {
     /// Tells the fleet that an agent reserved or settled.
     pub ledger_changed: Arc<dyn Fn() + Send + Sync>,
     /// Of an agent that names no limit of its own.
-    pub max_tokens_per_call: u64,
     /// The running Graph and those it has called, by slug.
     pub members: Mutex<HashMap<Slug, Member>>,
 }
@@ -72,9 +71,11 @@ impl Host {
     }
 
     async fn run_agent(&self, fleet: &Fleet, call: AgentCall, seat: Seat) -> Result<AgentAnswer, CallError> {
-        let key = key_of(&call);
+        // Rules that cannot be read deny every tool; the answer of such an agent has a key of its own.
+        let rules = self.store.rule_book().unwrap_or_default();
+        let key = key_of(&call, &self.models, &rules);
         if let Some(value) = self.journal.recorded(&key) {
-            return Ok(AgentAnswer { value, tokens: 0, cost: None, replayed: true });
+            return Ok(AgentAnswer { value, tokens: 0, cost: Some(0.0), replayed: true });
         }
         let mut caller = self.caller(&call.graphs, Some(call.agent), Some(call.label.clone()), call.line);
         if call.phase.is_some() {
@@ -88,7 +89,7 @@ impl Host {
             system: call.system,
             tools,
             schema: call.schema.as_ref().map(RawJson::to_value),
-            max_tokens: Some(call.max_tokens.unwrap_or(self.max_tokens_per_call)),
+            max_tokens: Some(call.max_tokens),
             timeout: Some(Duration::from_millis(call.timeout_ms)),
         };
         let answer = work_in(seat, |seat| {

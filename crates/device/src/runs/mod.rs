@@ -319,7 +319,6 @@ impl Executor {
                 let recorder = Arc::clone(&recorder);
                 Arc::new(move || recorder.ledger_changed())
             },
-            max_tokens_per_call: owner.max_tokens_per_call,
             members: Mutex::new(HashMap::from([(prepared.slug.clone(), me)])),
         });
         let settings = self.settings(&prepared.slug, &owner, meta);
@@ -336,6 +335,8 @@ impl Executor {
         let mut settings = engine::Settings::new(slug.clone(), parts.random.below(1 << 53), parts.clock.now());
         settings.max_concurrency = owner.max_concurrency as usize;
         settings.token_ceiling = owner.token_ceiling;
+        settings.cost_ceiling = owner.cost_ceiling();
+        settings.max_tokens_per_call = owner.max_tokens_per_call;
         settings.narrowed(&meta.limits)
     }
 

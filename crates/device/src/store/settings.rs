@@ -19,6 +19,8 @@ use crate::view::{SettingsChange, Theme, Topic};
 #[serde(default)]
 pub struct Settings {
     pub token_ceiling: u64,
+    /// What the priced models of a run may cost, in hundredths of a dollar; 0 for no such ceiling.
+    pub cost_ceiling_cents: u64,
     pub max_concurrency: u64,
     pub max_tokens_per_call: u64,
     pub approval_timeout_s: u64,
@@ -38,6 +40,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             token_ceiling: TOKEN_CEILING_DEFAULT,
+            cost_ceiling_cents: 0,
             max_concurrency: MAX_CONCURRENCY_DEFAULT as u64,
             max_tokens_per_call: MAX_TOKENS_PER_CALL_DEFAULT,
             approval_timeout_s: APPROVAL_TIMEOUT_MS_DEFAULT / 1000,
@@ -62,6 +65,11 @@ pub struct OutOfBounds {
 }
 
 impl Settings {
+    /// In dollars, as prices are; `None` where there is no money ceiling.
+    pub fn cost_ceiling(&self) -> Option<f64> {
+        (self.cost_ceiling_cents > 0).then(|| self.cost_ceiling_cents as f64 / 100.0)
+    }
+
     /// The settings after a change, or which value is out of bounds.
     pub fn changed(mut self, change: SettingsChange, now: Timestamp) -> Result<Self, OutOfBounds> {
         let bounded = |field, name: &str, value: u64, from: u64, to: u64| {
@@ -70,6 +78,9 @@ impl Settings {
         };
         if let Some(n) = change.token_ceiling {
             self.token_ceiling = bounded("token_ceiling", "The token ceiling", n, 1, 1_000_000_000)?;
+        }
+        if let Some(n) = change.cost_ceiling_cents {
+            self.cost_ceiling_cents = bounded("cost_ceiling_cents", "The money ceiling, in cents,", n, 0, 100_000_000)?;
         }
         if let Some(n) = change.max_concurrency {
             self.max_concurrency = bounded("max_concurrency", "The number of agents at once", n, 1, MAX_CONCURRENCY_MAX as u64)?;

@@ -344,14 +344,59 @@ impl agent::model::Model for Yes {
     }
 }
 
-#[tokio::test]
-async fn a_resumed_run_does_not_pay_again_for_agents_that_had_answered() {
+/// A desktop with one model that says yes, for 10 tokens in and 1 out.
+fn say_yes(w: &World, price: Option<agent::model::Price>) -> Arc<Yes> {
     use agent::model::{Lane, ModelEntry, Models, ToolCalls};
-    let w = world(Attendance::None).await;
     let (yes, mut models) = (Arc::new(Yes::default()), Models::new());
     let (model, lane) = (Arc::clone(&yes) as Arc<dyn agent::model::Model>, Lane::new(1));
-    models.add(ModelEntry { name: "test/yes".into(), model, tool_calls: ToolCalls::Native, price: None, lane });
+    models.add(ModelEntry { name: "test/yes".into(), model, tool_calls: ToolCalls::Native, price, lane });
     w.desk.executor().set_models(models);
+    yes
+}
+
+/// C32: what a run cost is reported where every price and usage is known, else as unknown, never as 0.
+#[tokio::test]
+async fn the_reported_cost_is_the_price_tables_and_unknown_without_a_price() {
+    let w = world(Attendance::None).await;
+    let agents = |n: usize| {
+        format!("export const meta = {{ name: 'Asks', description: '' }};\nfor (let i = 0; i < {n}; i++) await agent('Say yes');\nreturn 1;\n")
+    };
+    w.ready("three", &agents(3)).await;
+    w.ready("none", &agents(0)).await;
+    let price = agent::model::Price { input: 1_000.0, output: 5_000.0, cache_read: None, cache_written: None };
+    say_yes(&w, Some(price));
+    let run = w.run("three", json!({})).await;
+    assert!((run["cost"].as_f64().unwrap() - 0.045).abs() < 1e-9, "3 × (10 × 0.001 + 1 × 0.005): {run}");
+    assert_eq!(w.run("none", json!({})).await["cost"], 0.0, "nothing was asked, nothing was paid");
+    say_yes(&w, None);
+    assert_eq!(w.run("three", json!({})).await["cost"], Value::Null);
+}
+
+/// A call that could cost more than the owner's money ceiling is refused before it is made.
+#[tokio::test]
+async fn a_money_ceiling_holds_for_priced_models() {
+    let w = world(Attendance::None).await;
+    let source = "export const meta = { name: 'Asks', description: '' };\nfor (;;) await agent('Say yes', { max_tokens: 100 });\n";
+    w.ready("asks", source).await;
+    let change = json!({ "change": { "cost_ceiling_cents": 60, "max_tokens_per_call": 80 } });
+    w.desk.call("settings_update", change).await.unwrap();
+    // 7 + 64 bytes of input at most, 80 tokens of output at most: 0.471 dollars at worst, 0.015 in truth.
+    let price = agent::model::Price { input: 1_000.0, output: 5_000.0, cache_read: None, cache_written: None };
+    let yes = say_yes(&w, Some(price));
+    let run = w.run("asks", json!({})).await;
+    assert_eq!(run["reason"], "ceiling_reached", "{run}");
+    assert!(
+        run["error"].as_str().unwrap().contains("money ceiling reached: 0.1350 of 0.6000 spent, 0.0000 held, the next call could cost 0.4710"),
+        "{run}"
+    );
+    assert_eq!(yes.0.load(std::sync::atomic::Ordering::SeqCst), 9);
+    assert!((run["cost"].as_f64().unwrap() - 0.135).abs() < 1e-9, "{run}");
+}
+
+#[tokio::test]
+async fn a_resumed_run_does_not_pay_again_for_agents_that_had_answered() {
+    let w = world(Attendance::None).await;
+    let yes = say_yes(&w, None);
     let source = "export const meta = { name: 'Fails', description: '' };\nconst said = await agent('Say yes');\nthrow new Error('after ' + said);\n";
     w.ready("fails", source).await;
     let first = w.run("fails", json!({})).await;

@@ -160,6 +160,37 @@ fn execution(n: u8) -> NewExecution {
     }
 }
 
+/// The story of an execution stays as long as its row in the history, and no longer.
+#[test]
+fn what_is_older_than_the_owner_keeps_goes_with_its_events_transcripts_and_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), t(0)).unwrap();
+    let answer = args();
+    let text = "the relay asks the queue and the queue answers the relay; ".repeat(400);
+    for (n, ended) in [(1u8, 10), (2, 20)] {
+        let id = execution(n).id;
+        store.begin_execution(&execution(n), t(0)).unwrap();
+        store.append_events(&id, &[log_event(1)], Default::default()).unwrap();
+        store.save_transcript(&id, 1, &[device::store::Piece { after: 1, at: t(1), text: text.clone() }]).unwrap();
+        store.keep_answer(&id, "key", &answer).unwrap();
+        let done = Outcome::Completed { result: args(), used: Used::default() };
+        store.end_execution(&id, &done, &Default::default(), t(ended)).unwrap();
+    }
+    assert_eq!(store.prune_executions(t(15)).unwrap(), 1);
+    store.prune_stories(t(15)).unwrap();
+    let left = |n: u8| {
+        let id = execution(n).id;
+        let (events, texts) = (store.events(&id, 0).unwrap(), store.transcripts(&id).unwrap());
+        (store.execution(&id).unwrap().is_some(), events.len(), texts.len(), store.journal(&id).unwrap().len())
+    };
+    assert_eq!((left(1), left(2)), ((false, 0, 0, 0), (true, 1, 1, 1)));
+    assert_eq!(store.transcripts(&execution(2).id).unwrap()[0].1[0].text, text, "kept to the letter");
+    drop(store);
+    let on = rusqlite::Connection::open(folder.path().join("desk.db")).unwrap();
+    let packed: usize = on.query_row("SELECT sum(length(pieces)) FROM transcripts", [], |row| row.get(0)).unwrap();
+    assert!(packed * 10 < text.len(), "{packed} bytes for {}", text.len());
+}
+
 #[test]
 fn three_graphs_log_while_the_history_is_read_and_nothing_is_ever_locked() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,13 +9,17 @@ use domain::{
 
 pub(crate) use scan::without_export;
 
-/// Why a source is not a Graph, with the place. Lines and columns count from 1.
+/// Why a source is not a Graph, with the place. Lines and columns count from 1; 0 where the place is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message} (line {line}, column {column})")]
+#[error("{message}{}", place(.line, .column))]
 pub struct ScriptFault {
     pub message: String,
     pub line: u32,
     pub column: u32,
+}
+
+fn place(line: &u32, column: &u32) -> String {
+    if *line > 0 { format!(" (line {line}, column {column})") } else { String::new() }
 }
 
 /// A Graph to run.

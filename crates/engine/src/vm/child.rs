@@ -1,10 +1,12 @@
 //! One short-lived `graph-vm` process per script.
 //!
-//! A spare one is kept ready, so that a script starts without waiting for a process. The parent may kill it at any moment: it holds nothing of value. It ends by itself when its standard input does, so none outlives the app.
+//! A spare one is kept ready, so that a script starts without waiting for a process. It may have died while it waited: it must acknowledge
+//! its order before anything of the order is done, else a fresh process gets the order, once. The parent may kill a process at any moment:
+//! it holds nothing of value. It ends by itself when its standard input does, so none outlives the app.
 use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::{
@@ -17,7 +19,7 @@ use tokio::{
 use super::{
     Arrived, Exit, ScriptVm, Session, VmError, frames,
     stdio::{EXIT_BUSY, EXIT_OUT_OF_MEMORY},
-    wire::ToVm,
+    wire::{FromVm, ToVm},
 };
 use crate::host::BoxFuture;
 
@@ -54,23 +56,27 @@ impl ChildVm {
         let missing = || failed(std::io::Error::other("its pipes are missing"));
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
-        Ok(Spawned { child, stdin, stdout })
+        Ok(Spawned { child, stdin, stdout: BufReader::new(stdout) })
     }
 
-    /// The spare, if it still lives.
-    fn take_spare(&self) -> Option<Spawned> {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        matches!(spare.child.try_wait(), Ok(None)).then_some(spare)
+    /// The spare at work on the order. None if there is none, or if it died before it acknowledged: then nothing of the order was done.
+    async fn hand_to_spare(&self, order: &ToVm) -> Option<Spawned> {
+        let mut spare = self.spare().take()?;
+        frames::write_async(&mut spare.stdin, order).await.ok()?;
+        matches!(frames::read_async(&mut spare.stdout).await, Ok(Some(FromVm::Taken))).then_some(spare)
     }
 
-    /// After a script has begun, so that its beginning does not wait for this.
+    /// Without a spare the next script starts one itself, and says why it cannot.
     fn keep_spare(&self) {
-        let vm = self.clone();
-        tokio::spawn(async move {
-            // Without a spare the next script starts one itself, and says why it cannot.
-            let Ok(spawned) = vm.spawn() else { return };
-            *vm.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
-        });
+        if self.spare().is_none()
+            && let Ok(spawned) = self.spawn()
+        {
+            *self.spare() = Some(spawned);
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Option<Spawned>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,24 +89,29 @@ impl std::fmt::Debug for ChildVm {
 struct Spawned {
     child: Child,
     stdin: ChildStdin,
-    stdout: ChildStdout,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl ScriptVm for ChildVm {
-    fn open(&self) -> BoxFuture<'_, Result<Session, VmError>> {
+    fn open(&self, order: ToVm) -> BoxFuture<'_, Result<Session, VmError>> {
         Box::pin(async move {
-            let Spawned { child, stdin, stdout } = match self.take_spare() {
+            let process = match self.hand_to_spare(&order).await {
                 Some(spare) => spare,
-                None => self.spawn()?,
+                None => {
+                    let mut fresh = self.spawn()?;
+                    // An order that cannot be written means a process that is gone; the reader says so.
+                    let _ = frames::write_async(&mut fresh.stdin, &order).await;
+                    fresh
+                }
             };
-            let (to, orders) = mpsc::unbounded_channel();
+            let (to, answers) = mpsc::unbounded_channel();
             let (said, from) = mpsc::channel(READ_AHEAD);
-            let life = Life { writer: tokio::spawn(write(stdin, orders)), reader: tokio::spawn(read(child, stdout, said)) };
+            let reader = tokio::spawn(read(process.child, process.stdout, said, self.clone()));
+            let life = Life { writer: tokio::spawn(write(process.stdin, answers)), reader };
             let send = move |message| {
                 // A writer that is gone means a process that is gone; the reader says so.
                 let _ = to.send(message);
             };
-            self.keep_spare();
             Ok(Session { to: Box::new(send), from, _life: Box::new(life) })
         })
     }
@@ -126,12 +137,16 @@ async fn write(mut stdin: ChildStdin, mut orders: mpsc::UnboundedReceiver<ToVm>)
     }
 }
 
-async fn read(mut child: Child, stdout: ChildStdout, said: mpsc::Sender<Arrived>) {
-    let mut stdout = BufReader::new(stdout);
+async fn read(mut child: Child, mut stdout: BufReader<ChildStdout>, said: mpsc::Sender<Arrived>, vm: ChildVm) {
     while let Ok(Some(message)) = frames::read_async(&mut stdout).await {
+        if message == FromVm::Taken {
+            continue;
+        }
         if said.send(Arrived::Said(message)).await.is_err() {
             return;
         }
+        // Only now, so that the beginning of this script did not wait for the next one's process.
+        vm.keep_spare();
     }
     let exit = match child.wait().await {
         Ok(status) => exit(status),
@@ -145,6 +160,16 @@ fn exit(status: ExitStatus) -> Exit {
     match status.code() {
         Some(EXIT_OUT_OF_MEMORY) => Exit::OutOfMemory,
         Some(EXIT_BUSY) => Exit::Busy,
+        None if was_killed(status) => Exit::Killed,
         Some(_) | None => Exit::Crashed(status.to_string()),
     }
+}
+
+#[cfg(unix)]
+fn was_killed(status: ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGKILL)
+}
+#[cfg(not(unix))]
+fn was_killed(_: ExitStatus) -> bool {
+    false
 }

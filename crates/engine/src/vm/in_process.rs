@@ -23,13 +23,15 @@ pub struct InProcessVm;
 const READ_AHEAD: usize = 64;
 
 impl ScriptVm for InProcessVm {
-    fn open(&self) -> BoxFuture<'_, Result<Session, VmError>> {
+    fn open(&self, order: ToVm) -> BoxFuture<'_, Result<Session, VmError>> {
         Box::pin(async move {
             let pulse = Arc::new(Pulse::default());
             let (orders, inbox) = channel();
             let (words, heard) = sync_channel(READ_AHEAD);
             machine::spawn(Thread { inbox, words }, Arc::clone(&pulse)).map_err(|why| VmError::NotStarted { program: "thread".into(), why })?;
             let (to, answers) = mpsc::unbounded_channel();
+            // The driver is not there yet, but its queue is.
+            let _ = to.send(order);
             let (said, from) = mpsc::channel(READ_AHEAD);
             let driver = tokio::spawn(drive(orders, heard, answers, said));
             let send = move |message| {

@@ -22,8 +22,8 @@ use crate::host::BoxFuture;
 
 /// A place to run scripts in.
 pub trait ScriptVm: Send + Sync + 'static {
-    /// A fresh interpreter that waits for its one order.
-    fn open(&self) -> BoxFuture<'_, Result<Session, VmError>>;
+    /// A fresh interpreter with its one order. Dropping the future ends it at once.
+    fn open(&self, order: ToVm) -> BoxFuture<'_, Result<Session, VmError>>;
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +59,14 @@ pub(crate) enum Arrived {
 pub(crate) enum Exit {
     OutOfMemory,
     Busy,
+    /// By somebody else's hand, on Linux most often the kernel's when memory runs out.
+    Killed,
     /// A signal or an unknown code: in practice a native stack overflow.
     Crashed(String),
+}
+
+pub(crate) fn busy_words(busy_ms: u64) -> String {
+    format!("The script worked for {} seconds without coming back; it probably never ends.", busy_ms as f64 / 1000.0)
 }
 
 /// The end of a path that is too long to show.

@@ -47,7 +47,8 @@
   const isFatal = (e) => isBug(e) || (e instanceof CallError && FATAL[e.code] === true);
   const same = 3;
 
-  // One wave: counts its failures and stops itself at the third of one class.
+  // One wave: counts its failures and stops itself at the third of one class. What is started in it belongs to it, also after it has
+  // waited: the host resumes every step in the wave in which it began to wait.
   const openWave = async (form, size) => {
     const outer = host.wave();
     const wave = await host.call("wave", form, size);
@@ -87,7 +88,6 @@
       },
       close() {
         host.closeWave(wave, done, failed);
-        host.enterWave(outer);
         if (fatal !== undefined) throw fatal.error;
       },
     };

@@ -23,7 +23,9 @@ pub(super) const EXIT_BUSY: i32 = 78;
 /// Bytes the process has allocated, counted by its allocator; 0 in a process without that one.
 pub static HEAP_USED: AtomicUsize = AtomicUsize::new(0);
 
-const WATCH_EVERY: Duration = Duration::from_millis(100);
+const WATCH_EVERY: Duration = Duration::from_millis(50);
+/// So long the script's thread has to say where the script stood, before the process ends without that.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(400);
 
 /// Serves one order from standard input and ends the process. It ends as well when standard input does: nobody is left to answer.
 pub fn serve_stdio() -> ! {
@@ -40,14 +42,21 @@ pub fn serve_stdio() -> ! {
 
 fn read_orders(orders: &Sender<ToVm>) {
     let mut stdin = BufReader::new(std::io::stdin().lock());
+    let mut is_first = true;
     while let Ok(Some(message)) = frames::read(&mut stdin) {
+        // Before the order is passed on, so before anything of it is done.
+        if is_first && frames::write(&mut std::io::stdout(), &FromVm::Taken).is_err() {
+            return;
+        }
+        is_first = false;
         if orders.send(message).is_err() {
             return;
         }
     }
 }
 
-/// Ends the process when the script works too long without coming back. The wall counts, not the processor: the owner waits either way.
+/// Ends the script, and then the process, when it works too long without coming back. The wall counts, not the processor: the owner waits
+/// either way.
 fn watch(pulse: &Pulse) {
     let (mut seen, mut since) = (pulse.turns.load(Ordering::SeqCst), Instant::now());
     loop {
@@ -56,8 +65,15 @@ fn watch(pulse: &Pulse) {
         let is_waiting = now.is_multiple_of(2);
         if now != seen || is_waiting {
             (seen, since) = (now, Instant::now());
-        } else if since.elapsed() > Duration::from_millis(pulse.busy_ms.load(Ordering::SeqCst)) {
+            pulse.tired.store(false, Ordering::SeqCst);
+            continue;
+        }
+        let (worked, patience) = (since.elapsed(), Duration::from_millis(pulse.busy_ms.load(Ordering::SeqCst)));
+        if worked > patience + LAST_WORDS_WITHIN {
             std::process::exit(EXIT_BUSY);
+        }
+        if worked > patience {
+            pulse.tired.store(true, Ordering::SeqCst);
         }
     }
 }

@@ -60,8 +60,15 @@ pub struct Failure {
 /// Script to parent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromVm {
+    /// The order has arrived, and nothing of it was done yet. Only the process says so: whoever hands an order to one that was waiting
+    /// learns by this that it still lived.
+    Taken,
     Call(Call),
-    Note(Note),
+    Note {
+        note: Note,
+        /// Where the script stood.
+        line: Option<u32>,
+    },
     /// The last frame of a lint.
     Linted(Result<(), Place>),
     /// The script waits for its host: nothing happens before the next answer. Only the in-process twin says so.

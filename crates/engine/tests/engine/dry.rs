@@ -32,6 +32,27 @@ async fn dry(source: &str, args: serde_json::Value) -> engine::DryReport {
     dry_run(&script, &RawJson::of(&args), settings, Arc::new(Port), &InProcessVm, ExecutionId::parse("dry-1").unwrap()).await
 }
 
+#[tokio::test]
+async fn a_dry_run_warns_of_a_result_that_is_much_to_read() {
+    let report = dry("return 'x'.repeat(20001)", json!({})).await;
+    assert_eq!(
+        report.warnings,
+        ["The result is 20003 characters long, much for an agent to read. End with a summary, key values and the execution id."]
+    );
+    assert!(dry("return 'x'.repeat(19000)", json!({})).await.warnings.is_empty());
+}
+
+#[tokio::test]
+async fn a_dry_run_keeps_to_the_ceiling_and_says_where_a_real_one_would_end() {
+    let report = dry("for (;;) await agent('new', { max_tokens: 1000000 })", json!({})).await;
+    let Outcome::Failed { why, .. } = &report.outcome else { panic!("{:?}", report.outcome) };
+    assert_eq!(
+        (why.as_str(), report.agents, report.worst_tokens),
+        ("ceiling_reached", 49, 48 * (3 + 64 + 4_096)),
+        "48 calls fit below 200,000 tokens"
+    );
+}
+
 /// On the real clock: an hour of `sleep` must not take one.
 #[tokio::test]
 async fn a_dry_run_shows_agents_tokens_tools_and_phases_without_waiting() {

@@ -24,6 +24,15 @@ async fn trace(name: &str, run: impl Fn() -> Run) {
     golden(&here(&format!("{name}.trace")), &stories[0]);
 }
 
+#[test]
+fn every_name_of_the_api_appears_in_a_trace() {
+    let scripts: String =
+        ["review", "until_dry", "nightly", "ceiling", "judges"].map(|name| std::fs::read_to_string(here(&format!("{name}.js"))).unwrap()).concat();
+    let words: BTreeSet<&str> = scripts.split(|c: char| !c.is_alphanumeric()).collect();
+    let missing: Vec<&str> = engine::api::API.iter().map(|item| item.name).filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_review_in_the_dialect_of_workflow_scripts() {
     trace("review", Run::in_process).await;
@@ -50,6 +59,39 @@ async fn judges_retries_and_a_wave_that_stops() {
     trace("judges", Run::in_process).await;
 }
 
+/// Whatever a step waited for before (a bare promise, a callback, an answer), what it starts belongs to the wave it was started in.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_has_waited_still_belongs_to_its_wave() {
+    let source = "const thunk = (name, wait) => async () => { await wait(); return agent('say ' + name) }\n\
+        await Promise.all([\n\
+          parallel([thunk('a1', () => null), thunk('a2', () => sleep(1)), thunk('a3', () => agent('say a4'))]),\n\
+          parallel([thunk('b1', () => Promise.resolve().then(() => null)), () => Promise.resolve(1).then(() => agent('say b2'))]),\n\
+          pipeline([1], async (x) => { await null; return x }, async () => { await sleep(2); await null; return agent('say c1') }),\n\
+          thunk('free', () => null)(),\n\
+        ])\n\
+        await parallel([async () => { await null; await parallel([async () => { await null; return agent('say inner') }]); await null; return agent('say outer') }])\n\
+        await agent('say last')";
+    let run = Run::in_process();
+    assert_eq!(shown(&run.run(source).await), "= null");
+    let mut waves: Vec<(String, Option<u64>)> = run.host.agents.lock().unwrap().iter().map(|a| (a.label.clone(), a.wave)).collect();
+    waves.sort();
+    let expected = [
+        ("say a1", Some(1)),
+        ("say a2", Some(1)),
+        ("say a3", Some(1)),
+        ("say a4", Some(1)),
+        ("say b1", Some(2)),
+        ("say b2", Some(2)),
+        ("say c1", Some(3)),
+        ("say free", None),
+        ("say inner", Some(5)),
+        ("say last", None),
+        ("say outer", Some(4)),
+    ];
+    assert_eq!(waves, expected.map(|(label, wave)| (label.to_owned(), wave)));
+}
+
+/// C39.
 #[tokio::test(start_paused = true)]
 async fn fifty_calls_under_a_ceiling_for_ten_start_ten() {
     let body = "const r = await parallel(Array.from({length: 50}, () => () => agent('use 200 800'))); return r";
@@ -101,6 +143,62 @@ async fn places_are_exact_and_an_approval_gives_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn places_are_given_in_the_order_of_asking() {
+    let run = Run::in_process().set(|s| s.max_concurrency = 2);
+    // The first two take long; those that asked while there was no place, agents and a tool, get theirs in that order.
+    let source = "return await parallel([...Array(8)].map((_, i) => () => i === 5 ? tool('echo', { i }) : agent(`wait ${i < 2 ? 500 : 10} ${i}`)))";
+    assert_eq!(shown(&run.run(source).await), r#"= ["0","1","2","3","4",{"i":5},"6","7"]"#);
+    let started = run.host.story().into_iter().filter_map(|e| if let FleetWhat::AgentStarted { agent } = e { Some(agent) } else { None });
+    assert_eq!(started.collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
+    let begun: Vec<u64> = run.host.agents.lock().unwrap().iter().map(|a| a.agent).collect();
+    assert_eq!(begun, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_failures_of_one_class_stop_the_wave_and_what_has_not_started() {
+    let run = Run::in_process().set(|s| s.max_concurrency = 1);
+    let wave =
+        |codes: &[&str]| format!("return await parallel([{}])", codes.iter().map(|c| format!("() => agent('{c}')")).collect::<Vec<_>>().join(","));
+    let outcome = run
+        .run(&wave(&["fail provider", "fail schema", "fail provider", "fail schema", "fail provider", "wait 50 x", "wait 50 x", "wait 50 x"]))
+        .await;
+    assert!(shown(&outcome).starts_with("wave_stopped: AgentError: 3 agents of this wave failed the same way (provider:"), "{outcome:?}");
+    assert_eq!(run.host.agents.lock().unwrap().len(), 6, "the sixth had its place already; the last two never get one");
+    let run = Run::in_process();
+    let outcome = run.run(&wave(&["fail provider", "fail schema", "fail timeout", "fail provider", "fail schema", "say fine"])).await;
+    assert_eq!(shown(&outcome), r#"= [null,null,null,null,null,"fine"]"#, "two of each class stop nothing");
+}
+
+/// C40: what a called Graph does is under the deadline, the ceiling and the stop of its caller.
+#[tokio::test(start_paused = true)]
+async fn called_graphs_share_deadline_ceiling_and_stop() {
+    let inner = "await agent('use 300 300'); return await graph('innermost')";
+    let called = |innermost: &str| Run::in_process().graph("inner", inner).graph("innermost", innermost).set(|s| s.token_ceiling = 1_000);
+    let run = called("await sleep(7200)").set(|s| s.deadline_ms = 60_000);
+    let outcome = run.run("return await graph('inner')").await;
+    assert_eq!(shown(&outcome), "deadline: The execution took longer than its 1 minutes.");
+    let run = called("return await agent('use 300 300')");
+    let outcome = run.run("return await graph('inner')").await;
+    assert_eq!(outcome.used().total_tokens, 600);
+    assert!(shown(&outcome).starts_with("ceiling_reached: "), "{outcome:?}");
+    let run = called("log('deep'); await agent('never')");
+    let fleet = run.fleet();
+    let stop = async {
+        run.host.saw(|e| matches!(e, FleetWhat::Log { .. })).await;
+        fleet.stop(engine::StopWhy::Asked);
+    };
+    let (outcome, ()) = tokio::join!(run.run_in(&fleet, "return await graph('inner')"), stop);
+    assert_eq!(shown(&outcome), "cancelled: stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn six_hundred_seconds_end_an_agent_that_said_nothing_about_its_time() {
+    let run = Run::in_process();
+    let outcome = run.run("const t = Date.now(); const e = await agent('never').catch(e => e); return [e.code, (Date.now() - t) / 1000]").await;
+    assert_eq!(shown(&outcome), r#"= ["timeout",600]"#);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deadline_and_an_agents_own_time() {
     let run = Run::in_process().set(|s| s.deadline_ms = 60_000);
     assert_eq!(shown(&run.run("await sleep(3600)").await), "deadline: The execution took longer than its 1 minutes.");
@@ -109,6 +207,7 @@ async fn a_deadline_and_an_agents_own_time() {
     assert_eq!(shown(&outcome), r#"= ["timeout","The agent took longer than its 2 seconds."]"#);
 }
 
+/// C40.
 #[tokio::test(start_paused = true)]
 async fn graphs_do_not_call_themselves_and_five_deep_is_the_most() {
     let calls = |slug: &str| format!("return await graph('{slug}', args)");
@@ -224,39 +323,65 @@ fn plans() -> impl Strategy<Value = Vec<Vec<Plan>>> {
     proptest::collection::vec(proptest::collection::vec(plan, 1..12), 1..5)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
-    /// Random fleets of several waves, with failing, silent and unpaid calls, in any order of ending.
-    #[test]
-    fn no_schedule_spends_more_than_the_ceiling(waves in plans(), ceiling in 0u64..6_000, places in 1usize..8, in_graph in any::<bool>()) {
-        let wave = |agents: &[Plan]| {
-            let thunks: Vec<String> = agents.iter().map(|p| {
+const SCHEDULES: u32 = 60;
+
+/// Random fleets of several waves, with failing, silent and unpaid calls, in any order of ending, some inside called Graphs.
+#[test]
+fn no_schedule_spends_more_than_the_ceiling() {
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: SCHEDULES, ..ProptestConfig::default() });
+    let seen = std::cell::Cell::new((0u64, 0u64, 0u64));
+    let strategy = (plans(), 0u64..6_000, 1usize..8, 0usize..4);
+    let result = runner.run(&strategy, |(waves, ceiling, places, depth)| {
+        let (agents, refused) = one_schedule(&waves, ceiling, places, depth)?;
+        let (a, r, g) = seen.get();
+        seen.set((a + agents, r + refused, g + u64::from(depth > 0)));
+        Ok(())
+    });
+    let (agents, refused, inside) = seen.get();
+    println!("{SCHEDULES} schedules, {inside} of them inside called Graphs; {agents} agents, {refused} of them refused");
+    result.unwrap();
+    assert!(refused > 0 && refused < agents && inside > 0, "both sides of the ceiling were seen");
+}
+
+/// Agents that were queued, and those of them that were refused.
+fn one_schedule(waves: &[Vec<Plan>], ceiling: u64, places: usize, depth: usize) -> Result<(u64, u64), TestCaseError> {
+    let wave = |agents: &[Plan]| {
+        let thunks: Vec<String> = agents
+            .iter()
+            .map(|p| {
                 let end = ["", "fail", "unknown", "nothing", "less", ""][usize::from(p.kind)];
                 format!("async () => {{ await sleep({}); return agent('use {} {} {end}') }}", p.wait as f64 / 1000.0, p.input, p.output)
-            }).collect();
-            format!("try {{ await parallel([{}]) }} catch (e) {{ codes.push(e.code) }}\n", thunks.join(","))
-        };
-        let body = format!("const codes = [];\n{}return codes", waves.iter().map(|w| wave(w)).collect::<String>());
-        let run = Run::in_process().graph("inner", &body).set(|s| { s.token_ceiling = ceiling; s.max_concurrency = places; });
-        let source = if in_graph { "return await graph('inner')".to_owned() } else { body };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let outcome = runtime.block_on(run.run(&source));
-        prop_assert!(matches!(outcome, Outcome::Completed { .. }), "{outcome:?}");
-        prop_assert!(outcome.used().total_tokens <= ceiling);
-        prop_assert!(run.host.at_work.lock().unwrap().1 <= places);
-        let (mut queued, mut ended, mut reached) = (BTreeSet::new(), BTreeSet::new(), false);
-        for event in run.host.story() {
-            match event {
-                FleetWhat::Ledger { spent, held, ceiling, .. } => prop_assert!(spent + held <= ceiling),
-                FleetWhat::AgentQueued { agent, .. } => prop_assert!(queued.insert(agent)),
-                FleetWhat::AgentFinished { agent, code, .. } => {
-                    prop_assert!(ended.insert(agent));
-                    reached |= code.as_deref() == Some("ceiling_reached");
-                }
-                FleetWhat::WaveStarted { .. } => prop_assert!(!reached, "a wave after the ceiling was refused whole"),
-                _ => {}
+            })
+            .collect();
+        format!("try {{ await parallel([{}]) }} catch (e) {{ codes.push(e.code) }}\n", thunks.join(","))
+    };
+    let body = format!("const codes = [];\n{}return codes", waves.iter().map(|w| wave(w)).collect::<String>());
+    let called = |level: usize| format!("return await graph('g{level}')");
+    let run = (1..=depth)
+        .fold(Run::in_process(), |run, level| run.graph(&format!("g{level}"), &if level == depth { body.clone() } else { called(level + 1) }));
+    let run = run.set(|s| {
+        s.token_ceiling = ceiling;
+        s.max_concurrency = places;
+    });
+    let source = if depth > 0 { called(1) } else { body.clone() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let outcome = runtime.block_on(run.run(&source));
+    prop_assert!(matches!(outcome, Outcome::Completed { .. }), "{outcome:?}");
+    prop_assert!(outcome.used().total_tokens <= ceiling);
+    prop_assert!(run.host.at_work.lock().unwrap().1 <= places);
+    let (mut queued, mut ended, mut refused) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for event in run.host.story() {
+        match event {
+            FleetWhat::Ledger { spent, held, ceiling, .. } => prop_assert!(spent + held <= ceiling),
+            FleetWhat::AgentQueued { agent, .. } => prop_assert!(queued.insert(agent)),
+            FleetWhat::AgentFinished { agent, code, .. } => {
+                prop_assert!(ended.insert(agent));
+                refused += u64::from(code.as_deref() == Some("ceiling_reached"));
             }
+            FleetWhat::WaveStarted { .. } => prop_assert!(refused == 0, "a wave after the ceiling was refused whole"),
+            _ => {}
         }
-        prop_assert_eq!(queued, ended);
     }
+    prop_assert_eq!(&queued, &ended);
+    Ok((queued.len() as u64, refused))
 }

@@ -3,6 +3,7 @@ mod documents;
 mod dry;
 mod fleets;
 mod hostile;
+mod hostile_rows;
 mod outcomes;
 mod process;
 mod support;

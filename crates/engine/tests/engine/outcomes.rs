@@ -14,6 +14,7 @@ async fn check(rows: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// C32, C70.
 #[tokio::test(start_paused = true)]
 async fn results_are_written_as_json_stringify_writes_them() {
     check(&[
@@ -31,6 +32,7 @@ async fn results_are_written_as_json_stringify_writes_them() {
         ("return [new Number(3), new String('s'), new Boolean(false), Object(1)]", r#"= [3,"s",false,1]"#),
         (r#"return "\u0000\n\"\\\u007f\u2028é😀\ud800""#, "= \"\\u0000\\n\\\"\\\\\u{7f}\u{2028}é😀\\ud800\""),
         ("return {z:1,a:2,1:3,'':4}", r#"= {"1":3,"z":1,"a":2,"":4}"#),
+        (r#"return {"\u00e9":1,"e\u0301":2,"z":-0,"a":2**63+1}"#, "= {\"\u{e9}\":1,\"e\u{301}\":2,\"z\":0,\"a\":9223372036854776000}"),
         ("return Object.create({inherited: 1}, {own: {value: 2, enumerable: true}, hidden: {value: 3}})", r#"= {"own":2}"#),
         ("return new Proxy([1,2], {})", "= [1,2]"),
         ("return new Proxy({a:1}, {})", r#"= {"a":1}"#),
@@ -61,6 +63,7 @@ async fn results_are_written_as_json_stringify_writes_them() {
     assert_eq!(shown(&ones), format!("= [{}1]", "1,".repeat(39_999)));
 }
 
+/// C34.
 #[tokio::test(start_paused = true)]
 async fn a_result_nests_a_hundred_levels_and_no_more() {
     for (depth, ok) in [(100, true), (101, false), (1_000, false), (50_000, false)] {
@@ -72,6 +75,31 @@ async fn a_result_nests_a_hundred_levels_and_no_more() {
             assert!(ok || outcome.starts_with("result_not_json: ") && outcome.contains("nested deeper than 100 levels"), "{outcome}");
         }
     }
+}
+
+/// C34, C70: what comes in as text and goes out as it came, through the script and around it.
+#[tokio::test(start_paused = true)]
+async fn arguments_and_answers_keep_their_depth_and_their_letters() {
+    let deep = |n: usize| (format!("{}1{}", "[".repeat(n), "]".repeat(n)), format!("{}1{}", r#"{"a":"#.repeat(n), "}".repeat(n)));
+    for depth in [1, 99] {
+        let (arrays, objects) = deep(depth);
+        for nested in [arrays, objects] {
+            let args = format!(r#"{{"deep":{nested}}}"#);
+            assert_eq!(shown(&Run::in_process().args(&args).run("return args").await), format!("= {args}"));
+            let answered = Run::in_process().args(&args).run("return await tool('echo', args)").await;
+            assert_eq!(shown(&answered), format!("= {args}"));
+        }
+    }
+    for depth in [101, 1_000, 100_000] {
+        let (arrays, objects) = deep(depth);
+        for nested in [arrays, objects] {
+            assert_eq!(domain::RawJson::parse(&nested), Err(domain::json::JsonError::TooDeep), "refused where it comes in");
+        }
+    }
+    let letters = r#"{"z":1,"a":"1e+21","\u00e9":"é","e\u0301":"\ud83d\ude00 \ud800 \\ud800"}"#;
+    // Half a surrogate pair is no character; the language would keep it, the interpreter cannot.
+    let kept = "{\"z\":1,\"a\":\"1e+21\",\"\u{e9}\":\"é\",\"e\u{301}\":\"\u{1f600} \u{fffd} \\\\ud800\"}";
+    assert_eq!(shown(&Run::in_process().args(letters).run("return args").await), format!("= {kept}"));
 }
 
 #[tokio::test(start_paused = true)]

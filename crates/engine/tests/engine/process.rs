@@ -76,18 +76,84 @@ async fn no_script_process_outlives_its_execution() {
 }
 
 #[cfg(target_os = "linux")]
+fn signal(name: &str, id: &str) {
+    Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).stderr(Stdio::null()).status().unwrap();
+}
+
+/// Waits for the one process that is kept for the next script, and for no other.
+#[cfg(target_os = "linux")]
+async fn the_spare() -> String {
+    loop {
+        if let [id] = script_processes().as_slice() {
+            return id.clone();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+const COUNTS: &str = "log('begins'); const a = await tool('echo', { n: 1 }); log('ends'); return a";
+
+/// A script ran as if nothing had happened: once, and with nothing said about processes.
+#[cfg(target_os = "linux")]
+fn ran_once(run: &Run, outcome: &domain::Outcome) {
+    assert_eq!(shown(outcome), r#"= {"n":1}"#);
+    assert_eq!(run.host.tools.lock().unwrap().len(), 1, "its effects happened once");
+    let kinds: Vec<String> = run.host.story().iter().map(|e| serde_json::to_value(e).unwrap()["kind"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(kinds, ["fleet_started", "log", "log", "fleet_finished"]);
+}
+
+/// Whether it is found dead or dies under the hand: what was waiting never costs an execution.
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_spare_that_died_is_replaced() {
-    let run = Run::in_child();
-    for round in 0..4 {
-        assert_eq!(shown(&run.run(&format!("return {round}")).await), format!("= {round}"));
-        // Whatever waits is killed, as by a machine short of memory.
-        for id in script_processes() {
-            Command::new("sh").args(["-c", &format!("kill -9 {id}")]).stderr(Stdio::null()).status().unwrap();
-            // Its first thread may be dead before its last one is: only then can its end be seen.
-            while std::fs::read_dir(format!("/proc/{id}/task")).is_ok_and(|threads| threads.count() > 1) || script_processes().contains(&id) {
+async fn a_spare_killed_before_it_is_handed_the_script_is_replaced_once_and_silently() {
+    let first = Run::in_child();
+    assert_eq!(shown(&first.run("return 1").await), "= 1");
+    for _ in 0..12 {
+        let spare = the_spare().await;
+        signal("KILL", &spare);
+        // Not waited for: the hand-over meets it dying or dead.
+        let run = Run::with(first.vm.clone());
+        let outcome = run.run(COUNTS).await;
+        ran_once(&run, &outcome);
+    }
+}
+
+/// The order is written to a living process that dies before it reads it.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spare_killed_at_the_instant_of_the_hand_over_is_replaced_once_and_silently() {
+    let first = Run::in_child();
+    assert_eq!(shown(&first.run("return 1").await), "= 1");
+    for _ in 0..4 {
+        let spare = the_spare().await;
+        // It stands still: the order can be written, but not be taken.
+        signal("STOP", &spare);
+        let run = Run::with(first.vm.clone());
+        let kill = async {
+            run.host.saw(|e| matches!(e, FleetWhat::FleetStarted { .. })).await;
+            for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
-        }
+            signal("KILL", &spare);
+        };
+        let (outcome, ()) = tokio::join!(run.run(COUNTS), kill);
+        ran_once(&run, &outcome);
     }
+}
+
+/// From the acknowledgement on the script may have acted: then its death is told, in words that fit.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_killed_at_work_is_not_run_again_and_says_so() {
+    let run = Run::in_child();
+    let kill = async {
+        run.host.saw(|e| matches!(e, FleetWhat::Log { .. })).await;
+        for id in script_processes() {
+            signal("KILL", &id);
+        }
+    };
+    let (outcome, ()) = tokio::join!(run.run("log('on');\nawait tool('never', {})"), kill);
+    let domain::Outcome::Failed { why: domain::FailReason::OutOfMemory, error, .. } = outcome else { panic!("{outcome:?}") };
+    assert!(error.starts_with("The script's process was killed by somebody else"), "{error}");
+    assert_eq!(run.host.story().iter().filter(|e| matches!(e, FleetWhat::Log { .. })).count(), 1);
 }

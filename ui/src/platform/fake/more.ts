@@ -177,6 +177,7 @@ export function sampleSettings(): SettingsView {
       { path: "/mnt/share/handbook", access: "read", problem: "The folder is not there now. It may be a drive that is not connected." },
     ],
     token_ceiling: 200_000,
+    cost_ceiling_cents: 0,
     max_concurrency: 4,
     max_tokens_per_call: 4096,
     approval_timeout_s: 600,

@@ -20,27 +20,39 @@ const SOURCE_LINE_CHARS_MAX: usize = 200;
 pub(super) struct Frame {
     function: String,
     line: u32,
+    /// 0: somewhere before the first place the interpreter knows in the Graph itself.
     column: u32,
 }
 
-/// Takes the wrapper's head off the first line's columns.
-pub(super) fn own_place(line: u32, column: u32) -> (u32, u32) {
+/// Takes the wrapper's head off the first line's columns. `None` for a place inside that head: the interpreter names it where it knows
+/// none of the owner's.
+pub(super) fn own_place(line: u32, column: u32) -> Option<(u32, u32)> {
+    if line != 1 {
+        return Some((line, column));
+    }
     let head = u32::try_from(HEAD.len()).unwrap_or(0);
-    (line, if line == 1 { column.saturating_sub(head).max(1) } else { column })
+    (column > head).then(|| (line, column - head))
 }
 
 /// The script ended with an uncaught `throw` (or a failed call it did not catch).
 pub(super) fn thrown(value: &JsValue, source: &str, cx: &mut Context) -> Fault {
     let message = words(value, cx);
     let code = member(value, "code", cx).and_then(|v| v.as_string().map(|s| s.to_std_string_lossy()));
-    let frames = frames(&member(value, "stack", cx).and_then(|v| v.as_string().map(|s| s.to_std_string_lossy())).unwrap_or_default(), false);
-    shown(FaultKind::Thrown, &message, source, &frames, code)
+    let stack = member(value, "stack", cx).and_then(|v| v.as_string().map(|s| s.to_std_string_lossy())).unwrap_or_default();
+    // The frames of failed calls were made in `natives`, already in the owner's places.
+    let frames = if code.is_some() { frames(&stack) } else { own_frames(&stack) };
+    shown(FaultKind::Thrown, &message, source, frames, code)
+}
+
+/// The script was interrupted while it worked: `stack` is where it stood, in the owner's places.
+pub(super) fn interrupted(message: &str, source: &str, stack: &str) -> Fault {
+    shown(FaultKind::Stalled, message, source, frames(stack), None)
 }
 
 pub(super) fn from_error(e: JsError, source: &str, cx: &mut Context) -> Fault {
     // The text's lines after the first are the frames; there is no other way to them.
     let text = e.to_string();
-    let frames = frames(&text, true);
+    let frames = own_frames(text.split_once('\n').map_or("", |(_, frames)| frames));
     if let Some(engine) = e.as_engine() {
         let (kind, message) = match engine {
             EngineError::RuntimeLimit(RuntimeLimitError::LoopIteration) => (FaultKind::Stalled, loop_words()),
@@ -48,17 +60,17 @@ pub(super) fn from_error(e: JsError, source: &str, cx: &mut Context) -> Fault {
             EngineError::NoInstructionsRemain => (FaultKind::Stalled, "The script ran out of instructions.".to_owned()),
             EngineError::Panic(panic) => (FaultKind::Broken, format!("the interpreter failed: {}", panic.message())),
         };
-        return shown(kind, &message, source, &frames, None);
+        return shown(kind, &message, source, frames, None);
     }
     match e.into_opaque(cx) {
         Ok(value) => {
             let mut fault = thrown(&value, source, cx);
             if fault.line.is_none() && !frames.is_empty() {
-                fault = shown(FaultKind::Thrown, &words(&value, cx), source, &frames, fault.code);
+                fault = shown(FaultKind::Thrown, &words(&value, cx), source, frames, fault.code);
             }
             fault
         }
-        Err(_) => shown(FaultKind::Broken, &text, source, &frames, None),
+        Err(_) => shown(FaultKind::Broken, &text, source, frames, None),
     }
 }
 
@@ -109,36 +121,42 @@ fn member(value: &JsValue, key: &str, cx: &mut Context) -> Option<JsValue> {
 }
 
 /// Reads `    at name (graph.js:12:5)` lines. Only frames of the script's own source count.
-fn frames(stack: &str, skip_first: bool) -> Vec<Frame> {
-    let lines = stack.lines().skip(usize::from(skip_first));
-    let parsed = lines.filter_map(|line| {
+fn frames(stack: &str) -> Vec<Frame> {
+    let parsed = stack.lines().filter_map(|line| {
         let (function, place) = line.trim().strip_prefix("at ")?.rsplit_once(" (")?;
         let mut parts = place.strip_suffix(')')?.strip_prefix(SOURCE_NAME)?.strip_prefix(':')?.split(':');
         let (line, column) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some((function.to_owned(), line, column))
+        Some(Frame { function: function.to_owned(), line, column })
     });
-    parsed.map(|(function, line, column)| Frame { function, line, column }).collect()
+    parsed.collect()
 }
 
-fn shown(kind: FaultKind, message: &str, source: &str, raw: &[Frame], code: Option<String>) -> Fault {
-    let last = u32::try_from(source.lines().count()).unwrap_or(u32::MAX);
-    // Frames behind the source's end are the wrapper's call. Those of failed calls were made in `natives`, already in the owner's places.
-    let mut frames: Vec<Frame> = raw
-        .iter()
-        .filter(|f| f.line <= last)
-        .map(|f| {
-            let (line, column) = if code.is_some() { (f.line, f.column) } else { own_place(f.line, f.column) };
-            Frame { function: f.function.clone(), line, column }
-        })
-        .collect();
-    let Some(first) = frames.first_mut() else {
-        return Fault { kind, text: message.to_owned(), line: None, code };
+/// The same of a stack the interpreter wrote: its places are those of the wrapped source.
+fn own_frames(stack: &str) -> Vec<Frame> {
+    let own = |Frame { function, line, column }| {
+        let (line, column) = own_place(line, column).unwrap_or((1, 0));
+        Frame { function, line, column }
     };
-    let named = named(message, source, first.line, first.column);
-    (first.line, first.column) = (named.line, named.column);
-    let (line, column) = (first.line, first.column);
-    let text = with_place(&named.message, source, line, column, &frames);
-    Fault { kind, text, line: Some(line), code }
+    frames(stack).into_iter().map(own).collect()
+}
+
+fn shown(kind: FaultKind, message: &str, source: &str, mut frames: Vec<Frame>, code: Option<String>) -> Fault {
+    // What lies behind the source is the wrapper's call of it.
+    let last = u32::try_from(source.lines().count()).unwrap_or(u32::MAX);
+    frames.retain(|frame| frame.line <= last);
+    let named = frames.first().and_then(|first| {
+        let probably = match kind {
+            FaultKind::Stalled if !is_call(source, first) => loop_after(message, source, first),
+            _ if first.column == 0 => null_after(message.strip_suffix(NO_OBJECT)?, source, 1, 1),
+            _ => None,
+        };
+        probably.or_else(|| (first.column > 0).then(|| named(message, source, first.line, first.column)))
+    });
+    let Some(named) = named else { return Fault { kind, text: message.to_owned(), line: None, code } };
+    (frames[0].line, frames[0].column) = (named.line, named.column);
+    frames.retain(|frame| frame.column > 0);
+    let text = with_place(&named.message, source, named.line, named.column, &frames);
+    Fault { kind, text, line: Some(named.line), code }
 }
 
 /// Message, place, frames and the source line with a caret under the column (0: no caret).
@@ -181,16 +199,47 @@ fn named(message: &str, source: &str, line: u32, column: u32) -> Named {
     if let Some(head) = message.strip_suffix("not a callable function") {
         return here(callee_at(text, at).map_or_else(|| message.to_owned(), |callee| format!("{head}{callee} is not a function")));
     }
-    let Some(head) = message.strip_suffix("cannot convert 'null' or 'undefined' to object") else { return here(message.to_owned()) };
+    let Some(head) = message.strip_suffix(NO_OBJECT) else { return here(message.to_owned()) };
     if let Some((object, member)) = member_at(text, at) {
         return here(format!("{head}cannot read .{member} of {object}, which is null or undefined"));
     }
-    match next_method(source, line, column) {
-        Some((object, member, line, column)) => {
-            Named { message: format!("{head}probably .{member} of {object}, which is null or undefined"), line, column }
+    null_after(head, source, line, column).unwrap_or_else(|| here(format!("{head}something is null or undefined, at this place or soon after")))
+}
+
+const NO_OBJECT: &str = "cannot convert 'null' or 'undefined' to object";
+
+fn null_after(head: &str, source: &str, line: u32, column: u32) -> Option<Named> {
+    let (object, member, line, column) = next_method(source, line, column)?;
+    Some(Named { message: format!("{head}probably .{member} of {object}, which is null or undefined"), line, column })
+}
+
+/// The interpreter knows the places of calls. Where there was none yet it names the beginning of the function, or of the wrapper.
+fn is_call(source: &str, frame: &Frame) -> bool {
+    let text = source.lines().nth((frame.line as usize).saturating_sub(1)).unwrap_or("");
+    frame.column > 0 && callee_at(text, frame.column as usize - 1).is_some()
+}
+
+/// A loop has no place of its own: most likely it is the first one after the place that is known.
+fn loop_after(message: &str, source: &str, frame: &Frame) -> Option<Named> {
+    let (line, column) = first_loop(source, frame.line, frame.column)?;
+    Some(Named { message: format!("{message} Probably this loop:"), line, column })
+}
+
+fn first_loop(source: &str, line: u32, column: u32) -> Option<(u32, u32)> {
+    let first = (line as usize).saturating_sub(1);
+    for (i, text) in source.lines().enumerate().skip(first) {
+        let code = text.split("//").next().unwrap_or("");
+        let from = if i == first { code.char_indices().nth((column as usize).saturating_sub(1)).map_or(code.len(), |(at, _)| at) } else { 0 };
+        let begins = |word: &str| {
+            let at = from + code[from..].find(word)?;
+            let is_word = !code[..at].ends_with(is_path) && code[at + word.len()..].trim_start().starts_with(['(', '{', 'a']);
+            is_word.then_some(at)
+        };
+        if let Some(at) = ["for", "while", "do"].into_iter().filter_map(begins).min() {
+            return Some((u32::try_from(i + 1).ok()?, u32::try_from(code[..at].chars().count() + 1).ok()?));
         }
-        None => here(format!("{head}something is null or undefined, at this place or soon after")),
     }
+    None
 }
 
 /// The first call of a method at a place or in the lines after it: object, method, line, column.

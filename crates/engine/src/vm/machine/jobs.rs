@@ -50,10 +50,14 @@ pub(super) struct Jobs {
     traces: Cell<u64>,
     lost: Cell<Option<Lost>>,
     pulse: Arc<Pulse>,
+    wave: CurrentWave,
 }
 
+/// The wave that what runs now belongs to. Whatever waits is resumed in the wave in which it began to wait, however it waited.
+pub(super) type CurrentWave = Rc<Cell<Option<u64>>>;
+
 impl Jobs {
-    pub(super) fn new(pulse: Arc<Pulse>) -> Self {
+    pub(super) fn new(pulse: Arc<Pulse>, wave: CurrentWave) -> Self {
         Self {
             promises: RefCell::default(),
             others: RefCell::default(),
@@ -61,6 +65,7 @@ impl Jobs {
             traces: Cell::new(0),
             lost: Cell::new(None),
             pulse,
+            wave,
         }
     }
 
@@ -173,10 +178,13 @@ impl Hooks {
 impl HostHooks for Hooks {
     fn make_job_callback(&self, callback: JsFunction, _: &mut Context) -> JobCallback {
         self.jobs.trace();
-        JobCallback::new(callback, ())
+        JobCallback::new(callback, self.jobs.wave.get())
     }
 
     fn call_job_callback(&self, job: &JobCallback, this: &JsValue, args: &[JsValue], cx: &mut Context) -> JsResult<JsValue> {
+        if let Some(wave) = job.host_defined().downcast_ref::<Option<u64>>() {
+            self.jobs.wave.set(*wave);
+        }
         let (traces, fuel) = (self.jobs.traces.get(), cx.instructions_remaining());
         let result = job.callback().call(this, args, cx)?;
         // A step that waits again or has someone waiting for it leaves a trace. One that leaves none has ended unseen, or vanished.

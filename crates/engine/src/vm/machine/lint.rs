@@ -58,7 +58,7 @@ fn place(e: &boa_parser::Error, source: &str) -> Place {
     match at {
         // What lies behind the source is the wrapper's end.
         Some(at) if at.line_number() <= last => {
-            let (line, column) = faults::own_place(at.line_number(), at.column_number());
+            let (line, column) = faults::own_place(at.line_number(), at.column_number()).unwrap_or((1, 1));
             Place { message, line, column }
         }
         Some(_) | None => Place {

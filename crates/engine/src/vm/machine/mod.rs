@@ -2,9 +2,11 @@
 //!
 //! Invariant: it never waits for anything but its host. What it cannot bound by itself (native loops, memory) the process around it does.
 mod faults;
+mod host;
 mod jobs;
 mod lint;
 mod natives;
+mod parse;
 mod stringify;
 
 use std::{
@@ -15,6 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Poll, Waker},
 };
 
 use boa_engine::{
@@ -27,8 +30,8 @@ use super::{
     stdio::HEAP_USED,
     wire::{Answer, End, Fault, FaultKind, FromVm, Note, Place, Start, ToVm},
 };
+use host::Host;
 use jobs::{Drained, Hooks, Jobs, ScriptClock};
-use natives::Host;
 
 /// The name of the owner's source in positions; frames of anything else are not shown.
 pub(crate) const SOURCE_NAME: &str = "graph.js";
@@ -53,12 +56,14 @@ pub(crate) struct Pulse {
     /// Counts up whenever the machine begins to work or to wait; odd while it works.
     pub(crate) turns: AtomicU64,
     pub(crate) stop: AtomicBool,
+    /// It has worked too long: it shall say where it stands, and end.
+    pub(crate) tired: AtomicBool,
     /// Longest one turn of work may take.
     pub(crate) busy_ms: AtomicU64,
 }
 impl Default for Pulse {
     fn default() -> Self {
-        Self { turns: AtomicU64::new(0), stop: AtomicBool::new(false), busy_ms: AtomicU64::new(VM_BUSY_MS_MAX) }
+        Self { turns: AtomicU64::new(0), stop: AtomicBool::new(false), tired: AtomicBool::new(false), busy_ms: AtomicU64::new(VM_BUSY_MS_MAX) }
     }
 }
 impl Pulse {
@@ -92,13 +97,14 @@ fn serve(mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
 }
 
 fn run(start: Start, link: Box<dyn Link>, pulse: &Arc<Pulse>) {
-    let host = Host::new(link, &start);
+    let wave = jobs::CurrentWave::default();
+    let host = Host::new(link, &start, Rc::clone(&wave));
     if let Err(Place { message, line, column }) = lint::lint(&start.source) {
         let text = faults::with_place(&format!("SyntaxError: {message}"), &start.source, line, column, &[]);
         host.send_last(FromVm::End(End::Failed(Fault { kind: FaultKind::Syntax, text, line: Some(line), code: None })));
         return;
     }
-    let jobs = Rc::new(Jobs::new(Arc::clone(pulse)));
+    let jobs = Rc::new(Jobs::new(Arc::clone(pulse), wave));
     let hooks = Rc::new(Hooks::new(Rc::clone(&jobs)));
     let clock = Rc::new(ScriptClock::new(start.now_ms));
     let context = ContextBuilder::new()
@@ -149,12 +155,12 @@ fn evaluate(
     let promise = run.start(cx)?;
     let value = run.settle(&promise, clock, cx)?;
     for text in hooks.unhandled(cx) {
-        host.note(Note::Warning { text, line: None })?;
+        host.note(Note::Warning { text, line: None }, None)?;
     }
     let out = host.stringify("the result", &value, cx);
     let json = out.map_err(|e| Stop::Fault(run.unwritable(e, cx)))?;
     for text in host.take_warnings() {
-        host.note(Note::Warning { text, line: None })?;
+        host.note(Note::Warning { text, line: None }, None)?;
     }
     Ok(json)
 }
@@ -169,11 +175,11 @@ fn set_up(start: &Start, host: &Rc<Host>, cx: &mut Context) -> JsResult<()> {
     host.take_primordials(cx)?;
     let prelude = Script::parse(Source::from_bytes(PRELUDE).with_path(Path::new(PRELUDE_NAME)), None, cx)?.evaluate(cx)?;
     let primitives = natives::primitives(cx)?;
-    let made = natives::callable(&prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?;
+    let made = host::callable(&prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?;
     let made = made.to_object(cx)?;
     host.keep_make_error(&made.get(js_string!("makeError"), cx)?)?;
     let globals = made.get(js_string!("globals"), cx)?.to_object(cx)?;
-    let args = natives::parse_json(&start.args, cx)?;
+    let args = parse::parse_json(&start.args, cx)?;
     globals.set(js_string!("args"), args, true, cx)?;
     let mut missing = globals.own_property_keys(cx)?.len();
     for item in crate::api::API {
@@ -201,11 +207,40 @@ struct Running<'a> {
 impl Running<'_> {
     fn start(&self, cx: &mut Context) -> Result<JsPromise, Stop> {
         let program = format!("{HEAD}{}{TAIL}()", crate::script::without_export(self.source));
-        let made = Script::parse(Source::from_bytes(&program).with_path(Path::new(SOURCE_NAME)), None, cx)
-            .and_then(|script| script.evaluate(cx))
-            .and_then(|value| value.as_object().ok_or_else(|| JsError::from_opaque(value)))
-            .and_then(JsPromise::from_object);
-        made.map_err(|e| self.fault(e, cx))
+        let parsed = Script::parse(Source::from_bytes(&program).with_path(Path::new(SOURCE_NAME)), None, cx);
+        let script = parsed.map_err(|e| self.fault(e, cx))?;
+        let value = self.first_steps(&script, cx)?;
+        let promise = value.as_object().ok_or_else(|| JsError::from_opaque(value)).and_then(JsPromise::from_object);
+        promise.map_err(|e| self.fault(e, cx))
+    }
+
+    /// The script up to its first wait, in slices: between two of them it can be interrupted, and it is known where it stands. After a
+    /// wait the interpreter runs each step whole; then only the process around it can end it.
+    fn first_steps(&self, script: &Script, cx: &mut Context) -> Result<JsValue, Stop> {
+        const SLICE: u32 = 1_000_000;
+        let ended = {
+            let mut steps = std::pin::pin!(script.evaluate_async_with_budget(cx, SLICE));
+            let mut nobody = std::task::Context::from_waker(Waker::noop());
+            loop {
+                match steps.as_mut().poll(&mut nobody) {
+                    Poll::Ready(ended) => break Some(ended),
+                    Poll::Pending if self.is_to_end() => break None,
+                    Poll::Pending => {}
+                }
+            }
+        };
+        match ended {
+            Some(ended) => ended.map_err(|e| self.fault(e, cx)),
+            None if self.pulse.stop.load(Ordering::SeqCst) => Err(Stop::Gone),
+            None => {
+                let message = super::busy_words(self.pulse.busy_ms.load(Ordering::SeqCst));
+                Err(Stop::Fault(faults::interrupted(&message, self.source, &host::site(cx).stack)))
+            }
+        }
+    }
+
+    fn is_to_end(&self) -> bool {
+        self.pulse.stop.load(Ordering::SeqCst) || self.pulse.tired.load(Ordering::SeqCst)
     }
 
     /// Jobs, then one answer of the host, and again, until the script's promise is settled.
@@ -252,8 +287,8 @@ impl Running<'_> {
     fn deliver(&self, answer: Answer, cx: &mut Context) -> Result<(), Stop> {
         let settled = self.host.settle(answer, cx);
         settled.map_err(|e| match e {
-            natives::Undelivered::Gone => Stop::Gone,
-            natives::Undelivered::Script(e) => self.fault(e, cx),
+            host::Undelivered::Gone => Stop::Gone,
+            host::Undelivered::Script(e) => self.fault(e, cx),
         })
     }
 

@@ -12,7 +12,7 @@ phase('Write')
 const answer = await ask(`Write the report of ${counted.files} files?`, { options: ['yes', 'no'], default: 'yes', timeout_s: 60 })
 let written = null
 if (answer === 'yes') written = await tool('echo', { path: '/report.md', lines: lines('one\ntwo\n') })
-const refused = await tool('deny', {}).catch(e => `${e.name} ${e.code} ${e.label}`)
-const unasked = await ask('And without a default?').catch(e => e.code)
-const missing = await graph('nowhere').catch(e => `${e.name} ${e.code}`)
+const refused = await tool('deny', {}).catch(e => [e instanceof ToolError, e.name, e.code, e.label])
+const unasked = await ask('And without a default?').catch(e => [e instanceof AskError, e.code])
+const missing = await graph('nowhere').catch(e => [e instanceof GraphError, e.name, e.code])
 return { counted, again, written, refused, unasked, missing }

@@ -1,0 +1,105 @@
+//! How fast scripts start, call and fan out, and how little a hostile one is noticed, on this machine. Prints one line per figure and writes
+//! the same to `target/bench/engine.json`; no threshold here decides anything. `scripts/bench engine`, or `cargo bench --bench engine`.
+mod host;
+#[path = "../../tests/engine/hostile_rows.rs"]
+mod hostile_rows;
+mod loops;
+mod report;
+
+use std::time::Duration;
+
+use engine::ChildVm;
+use serde_json::json;
+
+use host::run;
+use report::{Report, in_node, median, ms};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_graph-vm");
+
+#[tokio::main]
+async fn main() {
+    let mut report = Report::new();
+    starts(&mut report).await;
+    let vm = ChildVm::new(PROGRAM.into());
+    calls(&mut report, &vm).await;
+    fleet_of_500(&mut report, &vm).await;
+    beside_node(&mut report, &vm).await;
+    loops::measure(&mut report);
+    report.write(PROGRAM);
+}
+
+/// From `run_fleet_script` to the script's first host call.
+async fn starts(report: &mut Report) {
+    const ROUNDS: usize = 60;
+    const FIRST_CALL: &str = "await tool('echo', {})";
+    let mut cold = Vec::new();
+    for _ in 0..ROUNDS {
+        // A fresh one has no spare process.
+        cold.extend(run(&ChildVm::new(PROGRAM.into()), FIRST_CALL).await.to_first_call);
+    }
+    report.line("start_cold_ms", "start to first host call, cold", json!(ms(median(&mut cold))), "ms median (target 20)");
+    let vm = ChildVm::new(PROGRAM.into());
+    run(&vm, FIRST_CALL).await;
+    let mut spare = Vec::new();
+    for _ in 0..ROUNDS {
+        // The spare is started beside the last script; it gets the time to come up that an owner would give it.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        spare.extend(run(&vm, FIRST_CALL).await.to_first_call);
+    }
+    report.line("start_spare_ms", "start to first host call, with a spare", json!(ms(median(&mut spare))), "ms median (target 5)");
+}
+
+async fn calls(report: &mut Report, vm: &ChildVm) {
+    const CALLS: u32 = 5_000;
+    let took = run(vm, &format!("for (let i = 0; i < {CALLS}; i++) await tool('echo', {{i}})")).await.took;
+    report.line("host_call_us", "one host call after another", json!(took.as_secs_f64() * 1e6 / f64::from(CALLS)), "µs each");
+    let ran = run(vm, "for (let i = 0; i < 9000; i++) log('line ' + i)").await;
+    report.line("events_per_s", "events", json!((ran.events.len() as f64 / ran.took.as_secs_f64()).round()), "a second");
+}
+
+/// The largest fleet there may be, in one execution: the last fifty agents must not be slower than the first.
+async fn fleet_of_500(report: &mut Report, vm: &ChildVm) {
+    const ROUNDS: usize = 7;
+    let (mut whole, mut first, mut last, mut events) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for _ in 0..ROUNDS {
+        let ran = run(vm, "await parallel(Array.from({length: 500}, (_, i) => () => agent('say ' + i)))").await;
+        let Some(ended) = ran.agents_ended.get(..500) else { continue };
+        let each = |from: usize, to: usize| (ended[to] - ended[from]) / (to - from) as u32;
+        whole.push(ran.took);
+        first.push(each(0, 49));
+        last.push(each(450, 499));
+        events = ran.events.len();
+    }
+    report.line("parallel_500_ms", "parallel(500) of trivial agents", json!(ms(median(&mut whole))), "ms median");
+    report.line("parallel_500_events", "  events of it", json!(events), "");
+    report.line("first_50_agents_us", "  one of the first 50 agents", json!(ms(median(&mut first)) * 1000.0), "µs median");
+    report.line("last_50_agents_us", "  one of the last 50 agents", json!(ms(median(&mut last)) * 1000.0), "µs median");
+    let one = "for (let i = 0; i < 500; i++) await agent('say ' + i)";
+    let ended = run(vm, one).await.agents_ended;
+    if let [first, .., last] = ended.as_slice() {
+        report.line("agents_in_a_row_us", "500 agents, one after another", json!(ms(*last - *first) * 1000.0 / 499.0), "µs each");
+    }
+}
+
+async fn beside_node(report: &mut Report, vm: &ChildVm) {
+    for (key, what, source) in [
+        ("loop_1e6", "a million rounds of a loop", "let n = 0; for (let i = 0; i < 1e6; i++) n += i; return n"),
+        (
+            "lists_1e5",
+            "100,000 map, filter, sort, reduce",
+            "return Array.from({length: 1e5}, (_, i) => (i * 7919) % 100003).map(x => x * 2).filter(x => x % 3).sort((a, b) => a - b).reduce((a, b) => a + b, 0)",
+        ),
+        (
+            "json_500kb",
+            "JSON there and back, 500 KB",
+            "const s = JSON.stringify(Array.from({length: 1e4}, (_, i) => ({i, name: 'item ' + i, tags: ['a', 'b']}))); return JSON.parse(s).length",
+        ),
+        ("await_1e5", "100,000 awaits of nothing", "for (let i = 0; i < 1e5; i++) await null; return 1"),
+    ] {
+        let took = ms(run(vm, source).await.took);
+        let node = in_node(source).map(ms);
+        let beside = node.map_or("ms, no Node here".to_owned(), |n| format!("ms, in Node {n:.1} ms"));
+        report.line(&format!("{key}_ms"), what, json!(took), &beside);
+        report.keep(&format!("{key}_in_node_ms"), json!(node));
+    }
+}
