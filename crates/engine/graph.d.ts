@@ -12,7 +12,7 @@ interface AgentOptions {
   tools?: string[];
   /** JSON Schema the answer must be valid against. */
   schema?: object;
-  /** Most tokens one answer of the model may have; 4,096 by default. */
+  /** Most tokens one answer of the model may have; at most, and without it, what the owner allows (4,096). */
   max_tokens?: number;
   /** Longest it may take, 600 s by default; waiting for the owner does not count. */
   timeout_s?: number;

@@ -323,7 +323,7 @@ export type FolderView = { path: string, access: FolderAccess,
  */
 problem: string | null, };
 export type Theme = "system" | "light" | "dark";
-export type SettingsView = { folders: Array<FolderView>, token_ceiling: number,
+export type SettingsView = { folders: Array<FolderView>, token_ceiling: number, 
 /**
  * Hundredths of a dollar that priced models may cost in a run; 0 for no such ceiling.
  */

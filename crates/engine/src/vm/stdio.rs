@@ -25,7 +25,7 @@ pub static HEAP_USED: AtomicUsize = AtomicUsize::new(0);
 
 const WATCH_EVERY: Duration = Duration::from_millis(50);
 /// So long the script's thread has to say where the script stood, before the process ends without that.
-const LAST_WORDS_WITHIN: Duration = Duration::from_millis(400);
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves one order from standard input and ends the process. It ends as well when standard input does: nobody is left to answer.
 pub fn serve_stdio() -> ! {

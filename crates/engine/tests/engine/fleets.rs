@@ -323,7 +323,7 @@ fn plans() -> impl Strategy<Value = Vec<Vec<Plan>>> {
     proptest::collection::vec(proptest::collection::vec(plan, 1..12), 1..5)
 }
 
-const SCHEDULES: u32 = 60;
+const SCHEDULES: u32 = 40;
 
 /// Random fleets of several waves, with failing, silent and unpaid calls, in any order of ending, some inside called Graphs.
 #[test]

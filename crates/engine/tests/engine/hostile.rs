@@ -13,7 +13,7 @@ use engine::StopWhy;
 use futures::StreamExt;
 
 /// Longest any of them may take. The reasons are the claim; this only keeps a hang from being one. `make bench` measures the ten seconds.
-const AT_MOST: Duration = Duration::from_secs(30);
+const AT_MOST: Duration = Duration::from_secs(120);
 
 /// What is wrong with how a script ended, if anything.
 fn wrong(row: &Row, outcome: &Outcome) -> Option<String> {
@@ -41,8 +41,9 @@ async fn every_hostile_script_ends_in_words_while_another_execution_goes_on() {
     });
     let all = futures::stream::iter(rows()).map(|row| async move {
         let began = Instant::now();
-        // Less patience than the product's where patience may end a script; that the product's own does is a test below.
-        let run = Run::in_child().set(|s| s.busy_ms = if row.reasons.contains(&FailReason::Stalled) { 1_500 } else { s.busy_ms });
+        // Less patience than the product's where patience may end a script (that the product's own does is a test below), and more where
+        // it may not: then a slow machine changes nothing.
+        let run = Run::in_child().set(|s| s.busy_ms = if row.reasons.contains(&FailReason::Stalled) { 1_500 } else { 60_000 });
         let outcome = tokio::time::timeout(AT_MOST, run.run(&row.source)).await;
         (row, began.elapsed(), outcome)
     });
@@ -63,7 +64,7 @@ async fn every_hostile_script_ends_in_words_while_another_execution_goes_on() {
 /// What the owner is told of a script that never ends: where it was last seen, and never a place that nobody knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_that_never_ends_is_reported_where_it_was_last_seen() {
-    for (source, line, words) in [
+    let rows = [
         ("const a = 1;\n\nwhile (true) {}", Some(3), "Probably this loop:"),
         ("const before = 1;\nconst spin = () => {\n  for (;;) {}\n};\nspin();", Some(3), "Probably this loop:"),
         ("log('a');\nlog('b');\n\nwhile (true) {}", Some(4), "Probably this loop:"),
@@ -71,9 +72,13 @@ async fn a_script_that_never_ends_is_reported_where_it_was_last_seen() {
         ("await null;\nwhile (true) {}", None, "never ends"),
         ("const late = agent('wait 30 x');\nawait tool('echo', {});\nawait late;\nwhile (true) {}", Some(1), "It was last seen at line 1"),
         ("return Array.prototype.indexOf.call({ length: 2**53 - 1 }, 1)", None, "never ends"),
-    ] {
-        let run = Run::in_child().set(|s| s.busy_ms = 300);
-        let outcome = run.run(source).await;
+    ];
+    let ran = futures::future::join_all(rows.map(|row| async move {
+        let run = Run::in_child().set(|s| s.busy_ms = 2_000);
+        let outcome = run.run(row.0).await;
+        (row, run, outcome)
+    }));
+    for ((source, line, words), run, outcome) in ran.await {
         let Outcome::Failed { why: FailReason::Stalled, error, .. } = outcome else { panic!("{source}: {outcome:?}") };
         let told = run.host.story().into_iter().find_map(|e| if let FleetWhat::FleetFinished { line, .. } = e { Some(line) } else { None });
         assert_eq!(told, Some(line), "{source}\n{error}");

@@ -265,4 +265,3 @@ pub(super) fn site(cx: &Context) -> Site {
     }
     site
 }
-

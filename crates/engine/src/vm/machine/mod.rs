@@ -217,7 +217,7 @@ impl Running<'_> {
     /// The script up to its first wait, in slices: between two of them it can be interrupted, and it is known where it stands. After a
     /// wait the interpreter runs each step whole; then only the process around it can end it.
     fn first_steps(&self, script: &Script, cx: &mut Context) -> Result<JsValue, Stop> {
-        const SLICE: u32 = 1_000_000;
+        const SLICE: u32 = 100_000;
         let ended = {
             let mut steps = std::pin::pin!(script.evaluate_async_with_budget(cx, SLICE));
             let mut nobody = std::task::Context::from_waker(Waker::noop());
