@@ -51,7 +51,6 @@ pub struct Host {
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// Tells the fleet that an agent reserved or settled.
     pub ledger_changed: Arc<dyn Fn() + Send + Sync>,
-    /// Of an agent that names no limit of its own.
     /// The running Graph and those it has called, by slug.
     pub members: Mutex<HashMap<Slug, Member>>,
 }
