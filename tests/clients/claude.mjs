@@ -33,10 +33,15 @@ const { projects } = await call("list_projects");
 say("list_projects", projects.map((project) => `${project.name}  ${project.project_id}`));
 
 let session;
-for (const project of projects) {
-  const listed = await call("list_graph_sessions", { project_id: project.project_id });
-  say(`list_graph_sessions (${project.name})`, listed.sessions.map((s) => `${s.name} [${s.slug}] v${s.version}, ${s.status}, desktop ${s.desktop?.online ? "online" : "offline"}`));
-  session ??= listed.sessions.find((s) => s.slug === slug);
+for (let tries = 0; !session && tries < 60; tries++) {
+  if (tries > 0) await new Promise((done) => setTimeout(done, 500)); // what was ticked a moment ago is still on its way
+  const found = [];
+  for (const project of projects) {
+    const listed = await call("list_graph_sessions", { project_id: project.project_id });
+    session ??= listed.sessions.find((s) => s.slug === slug);
+    found.push([project.name, listed.sessions.map((s) => `${s.name} [${s.slug}] v${s.version}, ${s.status}, desktop ${s.desktop?.online ? "online" : "offline"}`)]);
+  }
+  if (session) for (const [name, lines] of found) say(`list_graph_sessions (${name})`, lines);
 }
 if (!session) throw new Error(`no shared session has the slug ${slug}`);
 
@@ -49,7 +54,7 @@ if (again.command_id !== ticket.command_id || again.replayed !== true) throw new
 say("run_graph_session, once more with the same key", [`the same ticket ${again.command_id}, replayed: ${again.replayed}`]);
 
 let run;
-const deadline = Date.now() + 120_000;
+const deadline = Date.now() + 300_000; // a small model on a busy computer takes its time
 do {
   run = await call("get_graph_run", { command_id: ticket.command_id, wait_seconds: 5 });
   const progress = run.progress ? `, ${run.progress.phase ?? "working"}${run.progress.text ? `: ${run.progress.text}` : ""}` : "";
