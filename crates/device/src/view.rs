@@ -435,6 +435,19 @@ pub struct SharingView {
     /// At most this many sessions may be ticked for one project.
     pub limit: u64,
     pub attention: Vec<AttentionRow>,
+    pub browser: BrowserView,
+}
+
+/// Graphs for reading in the browser: where the queue stands against the owner's switches.
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct BrowserView {
+    /// There, and up to date.
+    pub readable: u64,
+    pub uploading: u64,
+    /// Not to be there any more, and the queue has not answered yet.
+    pub removing: u64,
+    /// The last trouble with one of them, in words.
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -959,7 +972,7 @@ mod tests {
             event::AgentEnd, event::RulingWord, event::FleetWhat, event::FleetEvent,
             DeskEvent, Topic, ErrorView, RelayView, StatusView, RunningView, GraphStatus, TemplateRow, GraphRow, LastExecution, GraphDetail, VersionRow,
             Inspection, SourceFault, Severity, Powers, ToolPower, GraphChange, ExportedFile, ExecutionState, ExecutionFilter, ExecutionPage, ExecutionRow,
-            CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, SharedProject, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
+            CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, BrowserView, SharedProject, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
             ApprovalQuestion, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
             SecretStoreView, SecretStoreChoice, GrantDraft, MintedToken, MadeConnectCode, ModelsView, ProviderRow, AliasRow, FoundServer, PriceRow,
             PriceDraft, ProviderDraft, ProviderTest, McpView, McpWay, McpServerRow, McpStateView, McpToolRow, McpDraft, McpValueDraft, FolderAccess, FolderView, Theme, SettingsView, SettingsChange, DoctorReport, DoctorHop,

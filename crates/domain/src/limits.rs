@@ -71,6 +71,8 @@ pub const WAIT_SECONDS_MAX: u64 = 25;
 pub const PAGE_MIN: u64 = 1;
 pub const PAGE_MAX: u64 = 50;
 pub const PAGE_DEFAULT: u64 = 20;
+/// Rows of one page in the owner's browser.
+pub const OWNER_PAGE_MAX: u64 = 200;
 pub const HELD_REQUESTS_PER_DEVICE_MAX: usize = 4;
 pub const REQUESTS_PER_SECOND_DEFAULT: u32 = 60;
 

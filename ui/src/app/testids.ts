@@ -57,6 +57,9 @@ export const testid = {
   makeCode: "make-code",
   revoke: (agent: string) => `revoke-${agent}`,
   confirm: "confirm",
+  browserPanel: "browser-panel",
+  browserState: "browser-state",
+  makeSignInCode: "make-sign-in-code",
 
   tool: (tool: string) => `tool-${tool}`,
   question: "question",

@@ -118,7 +118,20 @@ export type SharingView = { connected: boolean, projects: Array<SharedProject>, 
 /**
  * At most this many sessions may be ticked for one project.
  */
-limit: number, attention: Array<AttentionRow>, };
+limit: number, attention: Array<AttentionRow>, browser: BrowserView, };
+export type BrowserView = { 
+/**
+ * There, and up to date.
+ */
+readable: number, uploading: number, 
+/**
+ * Not to be there any more, and the queue has not answered yet.
+ */
+removing: number, 
+/**
+ * The last trouble with one of them, in words.
+ */
+problem: string | null, };
 export type SharedProject = { project_id: string, name: string, enabled: boolean, readable: boolean, ticked: number, last_sync: number | null, syncing: boolean, sync_error: string | null, 
 /**
  * Pickup waits of the last commands, newest first.

@@ -66,6 +66,18 @@ enum Command {
         #[arg(long)]
         project: Option<String>,
     },
+    /// Lets a project's Graphs be read in the browser: uploads name and code of the ones shared with it
+    Readable {
+        project: String,
+        /// Takes them back: Graph Queue deletes them
+        #[arg(long)]
+        off: bool,
+    },
+    /// Prints a one-time code that signs a browser in to your page at Graph Queue
+    SignIn {
+        #[arg(long)]
+        json: bool,
+    },
     /// Allows a tool, by a rule
     Allow(RuleArgs),
     /// Denies a tool, by a rule
@@ -255,6 +267,8 @@ fn question(command: Command) -> Result<Option<Question>, String> {
         }
         Command::Share { slug, project } => Question::new("cli_share", verbs::Share { slug, project: Some(project) }, words::shared).with_secrets(),
         Command::Unshare { slug, project } => Question::new("cli_unshare", verbs::Share { slug, project }, words::unshared),
+        Command::Readable { project, off } => Question::new("cli_readable", verbs::Readable { project, readable: !off }, words::readable),
+        Command::SignIn { json } => Question::new("sign_in_code_make", json!({}), words::sign_in).with_secrets().as_json(json),
         Command::Allow(args) => rule(args, Ruling::Allow)?,
         Command::Deny(args) => rule(args, Ruling::Deny)?,
         Command::Folder { command: FolderCommand::Add { path, write } } => {

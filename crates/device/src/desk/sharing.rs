@@ -6,14 +6,14 @@ use domain::{CommandId, GraphSessionId, ProjectId, RawJson};
 
 use super::{
     Desk,
-    errors::{bad_argument, error},
+    errors::{bad_argument, capital, error},
     graphs::{session_id, status_view},
 };
 use crate::{
     runs::Executor,
     sharing::AsksOf,
     store::Store,
-    view::{AttentionRow, ErrorView, SharedProject, SharingRow, SharingView, VisibleSession},
+    view::{AttentionRow, BrowserView, ErrorView, SharedProject, SharingRow, SharingView, VisibleSession},
 };
 
 const WAITS_SHOWN: u64 = 20;
@@ -60,6 +60,7 @@ impl Desk {
             rows: rows.collect::<Result<_, _>>()?,
             limit: domain::limits::SESSIONS_PER_SYNC_MAX as u64,
             attention: self.attention()?,
+            browser: self.browser()?,
         })
     }
 
@@ -99,6 +100,12 @@ impl Desk {
             return Err(settled());
         }
         self.sharing_get().await
+    }
+
+    fn browser(&self) -> Result<BrowserView, ErrorView> {
+        let state = self.store.readable_state()?;
+        let problem = state.last_error.map(|words| format!("{}.", capital(words.trim_end_matches('.'))));
+        Ok(BrowserView { readable: state.readable, uploading: state.uploading, removing: state.removing, problem })
     }
 
     fn attention(&self) -> Result<Vec<AttentionRow>, ErrorView> {

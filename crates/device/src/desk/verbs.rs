@@ -37,6 +37,12 @@ pub struct Share {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Readable {
+    pub project: String,
+    pub readable: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Allow {
     pub tool: String,
     pub ruling: Ruling,
@@ -88,6 +94,11 @@ impl Desk {
             "cli_import" => self.cli_import(read(args)?).await,
             "cli_share" => self.cli_share(read(args)?).await,
             "cli_unshare" => self.cli_unshare(read(args)?).await,
+            "cli_readable" => {
+                let Readable { project, readable } = read(args)?;
+                let id = self.project_named(&project)?.ok_or_else(|| no_project(&project))?;
+                answer(&self.project_readable(id.to_string(), readable).await?)
+            }
             "cli_allow" => self.cli_allow(read(args)?),
             "cli_agent_token" => self.cli_agent_token(read(args)?).await,
             "cli_run" => self.cli_run(read(args)?).await,

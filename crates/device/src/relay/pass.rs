@@ -74,9 +74,12 @@ impl Relay {
         let offers = self.sync_all(report, unanswered.is_some()).await?;
         self.note(|s| s.syncing = false);
         delivered?;
+        // After the sync, which makes the sessions this device's; before the commands, which may take hours.
+        let readable = self.sync_readable().await;
         if let Some(error) = unanswered {
             return Err(error.into());
         }
+        readable?;
         for (project, offer) in offers {
             if self.is_stopping() || self.wishes().paused_since.is_some() {
                 break;
@@ -92,7 +95,8 @@ impl Relay {
 
     // ── Sync ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Tells only the projects whose sharing the server does not know yet; takes no commands. Goes out beside a busy pass.
+    /// Tells only the projects whose sharing the server does not know yet, and what may be read in the browser; takes no commands. Goes out
+    /// beside a busy pass.
     pub async fn sync_metadata(&self) -> Result<(), PassError> {
         for project in self.store.projects()?.into_iter().filter(Project::is_unanswered) {
             if let Err(error) = self.sync(project.id, true).await
@@ -101,7 +105,7 @@ impl Relay {
                 return Err(error);
             }
         }
-        Ok(())
+        self.sync_readable().await
     }
 
     /// Syncs every project the owner has enabled, and repeats the last word about a disabled one until it is answered. The commands of all,

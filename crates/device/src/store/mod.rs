@@ -11,6 +11,7 @@ mod models;
 mod outbox;
 mod pairing;
 mod projects;
+mod readable;
 mod rules;
 mod settings;
 mod transcripts;
@@ -37,6 +38,8 @@ pub use models::{Price, Provider};
 pub use outbox::{OutboxRow, Verdict};
 pub use pairing::Pairing;
 pub use projects::{Project, SharingError, Tick};
+pub(crate) use readable::Step as ReadableStep;
+pub use readable::{ReadableState, ReadableText};
 pub use rules::{LOG_ROWS_MAX, RuleRecord, RulingRecord};
 pub use settings::{OutOfBounds, Settings};
 pub use transcripts::Piece;
@@ -57,7 +60,12 @@ pub enum StoreError {
 }
 
 /// Forward-only; one file per step, never edited once released.
-const SCHEMA: &[&str] = &[include_str!("schema/0001_relay.sql"), include_str!("schema/0002_desk.sql"), include_str!("schema/0003_mcp.sql")];
+const SCHEMA: &[&str] = &[
+    include_str!("schema/0001_relay.sql"),
+    include_str!("schema/0002_desk.sql"),
+    include_str!("schema/0003_mcp.sql"),
+    include_str!("schema/0004_readable.sql"),
+];
 
 const FILE: &str = "desk.db";
 

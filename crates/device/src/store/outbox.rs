@@ -65,7 +65,7 @@ pub(super) fn holds(on: &Connection, command: CommandId) -> Result<bool, StoreEr
 }
 
 /// Doubles from two passes up to an hour.
-fn refused_wait_ms(tries: u64) -> i64 {
+pub(super) fn refused_wait_ms(tries: u64) -> i64 {
     let doubled = PASS_EVERY_MS.saturating_mul(1 << tries.min(20));
     int(doubled.min(OUTBOX_RETRY_MS_MAX))
 }

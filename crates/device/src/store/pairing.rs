@@ -41,6 +41,8 @@ impl Store {
         self.write(|tx| {
             if find(tx)?.is_none_or(|old| old.device_id != pairing.device_id) {
                 tx.execute("DELETE FROM projects", [])?;
+                // The old identity's texts went with it; this one could not remove them.
+                tx.execute("DELETE FROM readable_uploads", [])?;
             }
             tx.execute(
                 "INSERT OR REPLACE INTO pairing (only, address, device_id, device_name, owner, builtin, paired_at) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)",
@@ -64,6 +66,7 @@ impl Store {
     pub fn clear_pairing(&self) -> Result<(), StoreError> {
         self.write(|tx| {
             tx.execute("DELETE FROM projects", [])?;
+            tx.execute("DELETE FROM readable_uploads", [])?;
             tx.execute("DELETE FROM pairing", [])?;
             Ok::<_, StoreError>(())
         })?;

@@ -145,6 +145,7 @@ export class FakeDesk implements Platform {
         visible: ready.filter(({ row }) => row.shared_with.includes(project.name)).map(({ row }) => ({ name: row.name, slug: row.slug, description: row.description, version: row.version })),
       })),
       rows: ready.map(({ row }) => ({ graph_session_id: row.id, name: row.name, slug: row.slug, status: row.status, ticked: this.connections.projects.filter((project) => row.shared_with.includes(project.name)).map((project) => project.project_id), gained: row.gained })),
+      browser: { readable: this.#readable.size > 0 ? 7 : 0, uploading: 0, removing: this.#readable.size > 0 ? 0 : 2, problem: null },
       attention: this.attention ? [{ command_id: "5f0c1e77-2b1a-4c3d-9e8f-000000000007", execution_id: "e-run-7", graph: "Label new issues", server_says: "command belongs to another device", tries: 4, next_try: NOW + 1_200_000 }] : [],
     };
   }
@@ -271,7 +272,7 @@ export class FakeDesk implements Platform {
     project_delete: ({ project_id }) => (this.connections = { ...this.connections, projects: this.connections.projects.filter((each) => each.project_id !== project_id) }),
     agent_token_mint: ({ grant }) => ({ token: "gqa_3f9a1c7be2d04d5c8a61", mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: `claude mcp add --transport http graph-desk http://127.0.0.1:47821/mcp --header "Authorization: Bearer gqa_3f9a1c7be2d04d5c8a61"${grant.may_run ? "" : " --scope local"}` }),
     connect_code_make: () => this.#code(),
-    sign_in_code_make: () => this.#code(),
+    sign_in_code_make: () => ({ ...this.#code(), mcp_url: "https://queue.example.org/owner" }),
     agent_revoke: ({ agent_id }) => (this.connections = { ...this.connections, agents: this.connections.agents.map((each) => (each.agent_id === agent_id ? { ...each, revoked: true } : each)) }),
     models_get: () => this.models,
     models_discover: () => this.models,

@@ -27,6 +27,18 @@ pub fn shared(share: &Value) -> String {
     format!("Shared {} with {}.", text(share, "slug"), plain(text(share, "project")))
 }
 
+pub fn readable(sharing: &Value) -> String {
+    let browser = &sharing["browser"];
+    let open = |name: &str, what: &str| (number(browser, name) > 0).then(|| format!("{} {what}", number(browser, name)));
+    let parts = [open("readable", "readable"), open("uploading", "to be uploaded"), open("removing", "to be deleted")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "No Graph is readable in the browser.".into() } else { format!("Graphs in the browser: {}.", parts.join(", ")) }
+}
+
+pub fn sign_in(made: &Value) -> String {
+    format!("{}\nSign-in code {}, once, until {}", plain(text(made, "mcp_url")), text(made, "code"), when(made["expires_at"].as_i64()))
+}
+
 pub fn unshared(share: &Value) -> String {
     match number(share, "projects") {
         0 => format!("{} was shared with no project.", text(share, "slug")),

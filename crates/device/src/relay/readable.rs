@@ -1,0 +1,51 @@
+//! Brings the texts of Graphs that the queue holds for the owner's browser in line with the owner's switches.
+//!
+//! Only what [`Store::begin_upload`](crate::store::Store) hands out is ever sent, and it hands out nothing without the switch.
+use domain::GraphSessionId;
+use serde::Serialize;
+
+use super::{AskError, PassError, Relay};
+use crate::store::ReadableStep;
+
+#[derive(Serialize)]
+struct GraphText<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Relay {
+    /// Removals first; one refusal does not hold up the others. One at a time, or an upload could overtake its own removal.
+    pub(super) async fn sync_readable(&self) -> Result<(), PassError> {
+        let _one = self.uploading.lock().await;
+        for step in self.store.readable_plan(self.now())? {
+            match step {
+                ReadableStep::Remove(id) => self.remove_text(id).await?,
+                ReadableStep::Upload(id) => self.upload_text(id).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_text(&self, id: GraphSessionId) -> Result<(), PassError> {
+        let Some(client) = self.client() else { return Ok(()) };
+        match self.heard(client.delete_graph(id).await) {
+            Ok(()) => Ok(self.store.removal_answered(id)?),
+            Err(error) => self.text_failed(id, None, error),
+        }
+    }
+
+    async fn upload_text(&self, id: GraphSessionId) -> Result<(), PassError> {
+        let Some(client) = self.client() else { return Ok(()) };
+        let Some(sent) = self.store.begin_upload(id)? else { return Ok(()) };
+        match self.heard(client.put_graph(id, &GraphText { name: &sent.name, text: &sent.source }).await) {
+            Ok(()) => Ok(self.store.upload_answered(id, &sent)?),
+            Err(error) => self.text_failed(id, Some(sent.version), error),
+        }
+    }
+
+    /// An error only where the next request would fare no better.
+    fn text_failed(&self, id: GraphSessionId, version: Option<u64>, error: AskError) -> Result<(), PassError> {
+        self.store.readable_failed(id, version, &error.to_string(), error.is_final(), self.now())?;
+        if error.concerns_all() { Err(error.into()) } else { Ok(()) }
+    }
+}
