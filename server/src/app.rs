@@ -53,6 +53,8 @@ pub enum Access {
     Device,
     /// A connected agent, by its token; some methods work without one.
     Agent,
+    /// A signed-in browser of the owner, by its cookie.
+    Browser,
 }
 
 /// One route, for the authorization matrix.

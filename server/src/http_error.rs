@@ -36,6 +36,7 @@ codes! {
     Unauthorized = "unauthorized", UNAUTHORIZED, false;
     RelayVersion = "relay_version_unsupported", BAD_REQUEST, false;
     Malformed = "malformed", BAD_REQUEST, false;
+    SignInCodeInvalid = "sign_in_code_invalid", BAD_REQUEST, false;
     PairingCodeInvalid = "pairing_code_invalid", BAD_REQUEST, false;
     TooManySessions = "too_many_sessions", BAD_REQUEST, false;
     SessionInvalid = "session_invalid", BAD_REQUEST, false;

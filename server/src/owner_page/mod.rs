@@ -1,13 +1,17 @@
 //! The owner's own page in a browser: what is queued and what ran, and the Graphs the owner made readable. It changes nothing.
 //!
-//! Signed in by a one-time code from the desktop, with a cookie of its own and no script; apart from consent, so that neither can be
-//! used for the other.
+//! Signed in by a one-time code from the desktop, with a cookie of its own; apart from consent, so that neither can be used for the other.
+//! `/owner` is the reader (the window's own pages over a web adapter, [`files`] and [`api`]); `/owner/plain` says the same without any
+//! script, and stands in where this program was built without the reader.
+mod api;
+mod files;
+
 use axum::{
     Router,
     body::Body,
     extract::{Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
     routing::{get, post},
 };
 use domain::GraphSessionId;
@@ -24,19 +28,46 @@ use crate::{
 
 pub const ROUTES: &[Route] = &[
     Route { method: "get", path: "/owner", access: Access::Anybody },
-    Route { method: "post", path: "/owner/sign-in", access: Access::Anybody },
-    Route { method: "post", path: "/owner/sign-out", access: Access::Anybody },
-    Route { method: "get", path: "/owner/graphs/{id}", access: Access::Anybody },
+    Route { method: "get", path: "/owner/assets/{id}", access: Access::Anybody },
+    Route { method: "post", path: "/owner/api/sign-in", access: Access::Anybody },
+    Route { method: "post", path: "/owner/api/sign-out", access: Access::Anybody },
+    Route { method: "get", path: "/owner/api/home", access: Access::Browser },
+    Route { method: "get", path: "/owner/api/sessions", access: Access::Browser },
+    Route { method: "get", path: "/owner/api/graphs", access: Access::Browser },
+    Route { method: "get", path: "/owner/api/graphs/{id}", access: Access::Browser },
+    Route { method: "get", path: "/owner/api/commands", access: Access::Browser },
+    Route { method: "get", path: "/owner/api/commands/{id}", access: Access::Browser },
+    // Without a cookie these show the form that asks for a code.
+    Route { method: "get", path: "/owner/plain", access: Access::Anybody },
+    Route { method: "post", path: "/owner/plain/sign-in", access: Access::Anybody },
+    Route { method: "post", path: "/owner/plain/sign-out", access: Access::Anybody },
+    Route { method: "get", path: "/owner/plain/graphs/{id}", access: Access::Anybody },
 ];
 
 const COOKIE: &str = "graph_queue_owner";
 
 pub fn router() -> Router<App> {
     Router::new()
-        .route("/owner", get(overview))
-        .route("/owner/sign-in", post(sign_in))
-        .route("/owner/sign-out", post(sign_out))
-        .route("/owner/graphs/{id}", get(graph))
+        .route("/owner", get(reader))
+        .route("/owner/assets/{id}", get(files::asset))
+        .route("/owner/api/sign-in", post(api::sign_in))
+        .route("/owner/api/sign-out", post(api::sign_out))
+        .route("/owner/api/home", get(api::home))
+        .route("/owner/api/sessions", get(api::sessions))
+        .route("/owner/api/graphs", get(api::graphs))
+        .route("/owner/api/graphs/{id}", get(api::graph))
+        .route("/owner/api/commands", get(api::commands))
+        .route("/owner/api/commands/{id}", get(api::command))
+        .route(PLAIN, get(overview))
+        .route("/owner/plain/sign-in", post(sign_in))
+        .route("/owner/plain/sign-out", post(sign_out))
+        .route("/owner/plain/graphs/{id}", get(graph))
+}
+
+const PLAIN: &str = "/owner/plain";
+
+async fn reader(headers: HeaderMap) -> Response {
+    files::page(files::takes_gzip(&headers)).unwrap_or_else(|| Redirect::to(PLAIN).into_response())
 }
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2024;background:#fbfcfd}\
@@ -51,7 +82,7 @@ fn page(app: &App, status: StatusCode, title: &str, body: &str) -> Response {
 
 fn ask_code(app: &App, status: StatusCode, wrong: &str) -> Response {
     let body = format!(
-        "<h1>Graph Queue</h1><form method=\"post\" action=\"/owner/sign-in\"><p><label for=\"code\">Sign-in code, from Graph Desk → Connections</label></p>{wrong}\
+        "<h1>Graph Queue</h1><form method=\"post\" action=\"/owner/plain/sign-in\"><p><label for=\"code\">Sign-in code, from Graph Desk → Connections</label></p>{wrong}\
          <p><input id=\"code\" name=\"code\" autocomplete=\"off\" spellcheck=\"false\" maxlength=\"12\" autofocus> <button>Sign in</button></p></form>"
     );
     page(app, status, "Sign in", &body)
@@ -64,8 +95,11 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn to_overview(app: &App, cookie: &str, max_age_s: i64) -> Response {
+    set_cookie(app, cookie, max_age_s, (StatusCode::SEE_OTHER, [(header::LOCATION, PLAIN)]).into_response())
+}
+
+fn set_cookie(app: &App, cookie: &str, max_age_s: i64, mut response: Response) -> Response {
     let secure = if app.config.public_url.starts_with("https://") { "; Secure" } else { "" };
-    let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "/owner")]).into_response();
     let set = format!("{COOKIE}={cookie}; Path=/owner; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}");
     if let Ok(set) = HeaderValue::from_str(&set) {
         response.headers_mut().insert(header::SET_COOKIE, set);
@@ -111,7 +145,7 @@ async fn overview(State(app): State<App>, headers: HeaderMap) -> Response {
 
 fn render(it: &Overview) -> String {
     let mut out = format!(
-        "<h1>{}</h1><form method=\"post\" action=\"/owner/sign-out\"><button>Sign out</button></form><h2>Projects</h2><ul>",
+        "<h1>{}</h1><form method=\"post\" action=\"/owner/plain/sign-out\"><button>Sign out</button></form><h2>Projects</h2><ul>",
         escape(&it.owner)
     );
     for name in &it.projects {
@@ -130,7 +164,7 @@ fn render(it: &Overview) -> String {
     }
     out.push_str("</table><h2>Graphs you made readable</h2><ul>");
     for (id, name) in &it.graphs {
-        out.push_str(&format!("<li><a href=\"/owner/graphs/{id}\">{}</a></li>", escape(name)));
+        out.push_str(&format!("<li><a href=\"/owner/plain/graphs/{id}\">{}</a></li>", escape(name)));
     }
     out.push_str("</ul>");
     out
@@ -140,10 +174,10 @@ async fn graph(State(app): State<App>, headers: HeaderMap, Path(id): Path<String
     let (Some(cookie), Ok(id)) = (cookie(&headers), GraphSessionId::parse(&id)) else { return ask_code(&app, StatusCode::OK, "") };
     match app.queue.readable_graph(cookie, id).await {
         Ok(Some((name, text))) => {
-            let body = format!("<p><a href=\"/owner\">Back</a></p><h1>{}</h1><pre>{}</pre>", escape(&name), escape_lines(&text));
+            let body = format!("<p><a href=\"/owner/plain\">Back</a></p><h1>{}</h1><pre>{}</pre>", escape(&name), escape_lines(&text));
             page(&app, StatusCode::OK, &name, &body)
         }
-        Ok(None) => page(&app, StatusCode::NOT_FOUND, "Not here", "<h1>This Graph is not readable here</h1><p><a href=\"/owner\">Back</a></p>"),
+        Ok(None) => page(&app, StatusCode::NOT_FOUND, "Not here", "<h1>This Graph is not readable here</h1><p><a href=\"/owner/plain\">Back</a></p>"),
         Err(e) => ApiError::from(e).into_response(),
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod get;
 pub(crate) mod grant;
 pub(crate) mod list;
 pub(crate) mod owner;
+mod owner_reads;
 pub(crate) mod owner_view;
 pub(crate) mod project;
 pub(crate) mod schema_check;

@@ -6,7 +6,7 @@ use domain::{
     wire::relay::OwnedCommand,
 };
 
-use super::{Device, Queue, commands::CommandFilter, owner::check_name};
+use super::{Device, Queue, commands::CommandFilter, owner::check_name, owner_reads::STILL_SHARED};
 use crate::{
     ports::bytes,
     secret,
@@ -70,7 +70,7 @@ impl Queue {
         self.store.write(secret::hash(cookie), |tx, hash| Box::pin(sign_out(tx, hash))).await
     }
 
-    async fn signed_in(&self, cookie: &str) -> Result<Option<OwnerId>, StoreError> {
+    pub(crate) async fn signed_in(&self, cookie: &str) -> Result<Option<OwnerId>, StoreError> {
         self.store.read(&(secret::hash(cookie), self.now()), |tx, (hash, now)| Box::pin(owner_of(tx, hash, *now))).await
     }
 
@@ -132,13 +132,16 @@ async fn read(tx: &mut Tx, owner: OwnerId) -> Result<Read, StoreError> {
     let name = row.map_or(Ok(String::new()), |row| row.quoted(0))?;
     let sql = "SELECT name_json FROM projects WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY created_at, project_id";
     let projects = tx.query(sql, params![owner]).await?.iter().map(|row| row.quoted(0)).collect::<Result<_, _>>()?;
-    let sql = "SELECT graph_session_id, name_json FROM readable_graphs WHERE owner_id = $1 ORDER BY graph_session_id LIMIT 500";
+    let sql = &format!(
+        "SELECT r.graph_session_id, r.name_json FROM readable_graphs r WHERE r.owner_id = $1 AND {STILL_SHARED} ORDER BY r.graph_session_id LIMIT 500"
+    );
     let graphs = tx.query(sql, params![owner]).await?.iter().map(|row| Ok((row.id(0)?, row.quoted(1)?))).collect::<Result<_, StoreError>>()?;
     Ok((name, projects, graphs))
 }
 
 async fn graph(tx: &mut Tx, owner: OwnerId, id: GraphSessionId) -> Result<Option<(String, String)>, StoreError> {
-    let row = tx.row("SELECT name_json, text_json FROM readable_graphs WHERE graph_session_id = $1 AND owner_id = $2", params![id, owner]).await?;
+    let sql = format!("SELECT r.name_json, r.text_json FROM readable_graphs r WHERE r.graph_session_id = $1 AND r.owner_id = $2 AND {STILL_SHARED}");
+    let row = tx.row(&sql, params![id, owner]).await?;
     row.map(|row| Ok((row.quoted(0)?, row.quoted(1)?))).transpose()
 }
 

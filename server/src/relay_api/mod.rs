@@ -9,7 +9,7 @@ use axum::{
 };
 
 use crate::app::{Access, App, Route};
-pub use extract::{From, bearer, too_many};
+pub use extract::{Body, From, Id, bearer, too_many};
 pub use held::Held;
 
 /// The table of routes and the router made from it, so that no route can be missing from the authorization matrix.

@@ -9,6 +9,7 @@ mod limits;
 mod matrix;
 mod matrix_of_access;
 mod oauth;
+mod owner_api;
 mod program;
 mod published;
 mod stored;

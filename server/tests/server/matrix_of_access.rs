@@ -15,6 +15,9 @@ async fn tokens(w: &World) -> Tokens {
     let unpaired = w.pair("Ada", "Gone").await;
     assert_eq!(unpaired.delete("device").await.status, 200);
     let foreign = w.pair("Eve", "Elsewhere").await;
+    let signed_out = browser(w, &desk).await;
+    let sign_out = axum::http::Request::post("/owner/api/sign-out").header("cookie", &signed_out).header("content-type", "application/json");
+    assert_eq!(w.send(sign_out.body(axum::body::Body::from("{}")).unwrap()).await.status, 200);
     Tokens(vec![
         ("nobody", String::new()),
         ("garbage", "osfd_AAAA".into()),
@@ -24,7 +27,19 @@ async fn tokens(w: &World) -> Tokens {
         ("agent", full.token.clone()),
         ("reading agent", reader.token.clone()),
         ("revoked agent", revoked.token.clone()),
+        ("browser", browser(w, &desk).await),
+        ("foreign browser", browser(w, &foreign).await),
+        ("signed-out browser", signed_out),
     ])
+}
+
+/// The cookie of a browser signed in with a code from this desktop.
+pub async fn browser(w: &World, desk: &crate::world::Desk<'_>) -> String {
+    let made = desk.post("sign-in-codes", json!({})).await.ok();
+    let request = axum::http::Request::post("/owner/api/sign-in").header("content-type", "application/json");
+    let reply = w.send(request.body(axum::body::Body::from(json!({"code": made["sign_in_code"]}).to_string())).unwrap()).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.header("set-cookie").split(';').next().unwrap().to_owned()
 }
 
 fn may(access: Access, who: &str) -> bool {
@@ -32,6 +47,7 @@ fn may(access: Access, who: &str) -> bool {
         Access::Anybody => true,
         Access::Device => matches!(who, "device" | "foreign device"),
         Access::Agent => matches!(who, "agent" | "reading agent"),
+        Access::Browser => matches!(who, "browser" | "foreign browser"),
     }
 }
 
@@ -41,8 +57,8 @@ async fn every_route_takes_exactly_the_tokens_it_is_for() {
     let Tokens(tokens) = tokens(&w).await;
     let mut cells = 0;
     for route in routes() {
-        // The last: it would end the device's own token.
-        if route.path.ends_with("/device") {
+        // It would end the device's own token (that comes last), or the browser's cookie (that came first).
+        if route.path.ends_with("/device") || route.path.ends_with("/sign-out") {
             continue;
         }
         for (who, token) in &tokens {
@@ -52,7 +68,9 @@ async fn every_route_takes_exactly_the_tokens_it_is_for() {
                 if route.path == "/mcp" { r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_projects"}}"# } else { "{}" };
             let mut request = axum::http::Request::builder().method(route.method.to_uppercase().as_str()).uri(&path);
             request = request.header("graph-relay-version", "1").header("content-type", "application/json");
-            if !token.is_empty() {
+            if who.ends_with("browser") {
+                request = request.header("cookie", token);
+            } else if !token.is_empty() {
                 request = request.header("authorization", format!("Bearer {token}"));
             }
             let reply = w.send(request.body(axum::body::Body::from(body)).unwrap()).await;
@@ -66,7 +84,7 @@ async fn every_route_takes_exactly_the_tokens_it_is_for() {
             }
         }
     }
-    assert!(cells >= 200, "{cells} cells");
+    assert!(cells >= 400, "{cells} cells");
     let (_, device) = &tokens[2];
     for (who, token) in tokens.iter().filter(|(who, _)| *who != "device") {
         let reply = w.device("DELETE", "device", token, "").await;
@@ -116,9 +134,10 @@ pub async fn owners_page(w: &World) {
     let get = async |path: &str, cookie: &str| {
         w.send(axum::http::Request::get(path).header("cookie", cookie).body(axum::body::Body::empty()).unwrap()).await
     };
-    let sign_in =
-        async |code: &str| w.send(axum::http::Request::post("/owner/sign-in").body(axum::body::Body::from(format!("code={code}"))).unwrap()).await;
-    assert!(get("/owner", "").await.text.contains("Sign-in code"));
+    let sign_in = async |code: &str| {
+        w.send(axum::http::Request::post("/owner/plain/sign-in").body(axum::body::Body::from(format!("code={code}"))).unwrap()).await
+    };
+    assert!(get("/owner/plain", "").await.text.contains("Sign-in code"));
     let made = desk.post("sign-in-codes", json!({})).await.ok();
     assert_eq!(made["url"], "https://queue.test/owner");
     let code = made["sign_in_code"].as_str().unwrap();
@@ -127,13 +146,14 @@ pub async fn owners_page(w: &World) {
     let cookie = signed.header("set-cookie").split(';').next().unwrap().to_owned();
     assert_eq!((signed.status, sign_in(code).await.status), (303, 400), "a code is used once");
     assert!(signed.header("set-cookie").contains("Path=/owner") && signed.header("set-cookie").contains("HttpOnly; SameSite=Strict; Secure"));
-    let page = get("/owner", &cookie).await;
+    let page = get("/owner/plain", &cookie).await;
     assert!(page.text.contains("Docs") && page.text.contains("session-1") && page.text.contains("Digest &lt;i&gt;"), "{}", page.text);
     assert!(page.header("content-security-policy").contains("default-src 'none'"));
-    let graph = format!("/owner/graphs/{}", crate::world::gs(1));
+    let graph = format!("/owner/plain/graphs/{}", crate::world::gs(1));
     assert!(get(&graph, &cookie).await.text.contains("log(&#39;&lt;b&gt;&#39;)\nreturn 1"));
     assert_eq!(desk.delete(&format!("graphs/{}", crate::world::gs(1))).await.status, 200);
     assert_eq!(get(&graph, &cookie).await.status, 404);
     w.pass_ms(12 * 3_600_000);
-    assert!(get("/owner", &cookie).await.text.contains("Sign-in code"), "twelve hours, not more");
+    assert!(get("/owner/plain", &cookie).await.text.contains("Sign-in code"), "twelve hours, not more");
+    crate::owner_api::reads(w).await;
 }
