@@ -2,16 +2,17 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyField, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { javascript } from "@codemirror/lang-javascript";
-import { bracketMatching, codeFolding, foldEffect, foldable, foldKeymap, forceParsing, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, codeFolding, foldKeymap, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
-import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
-import { Compartment, EditorState, StateEffect, StateField, type Extension } from "@codemirror/state";
-import { crosshairCursor, Decoration, drawSelection, EditorView, highlightSpecialChars, keymap, lineNumbers, rectangularSelection, type DecorationSet } from "@codemirror/view";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { Compartment, EditorState, type Extension } from "@codemirror/state";
+import { crosshairCursor, drawSelection, EditorView, highlightSpecialChars, keymap, lineNumbers, rectangularSelection } from "@codemirror/view";
 
-import { t, tn } from "../../../app/texts/index.svelte";
+import { t } from "../../../app/texts/index.svelte";
 import type { SourceFault } from "../../../generated/types";
 import { apiCompletions, apiHelp } from "./api";
 import { apiWords, codeLook, highlight } from "./look";
+import { find, foldMark, foldMeta, goTo, linesOfFold, markField, phrases, setMark } from "./view";
 
 export interface CodeDoors {
   changed: (source: string) => void;
@@ -30,22 +31,6 @@ export interface CodeHandle {
   save: () => string;
   destroy: () => void;
 }
-
-const FOLD_META_LINES = 8; // a longer meta hides the program; it opens folded
-
-const setMark = StateEffect.define<number | null>();
-const markField = StateField.define<DecorationSet>({
-  create: () => Decoration.none,
-  update(marks, tr) {
-    for (const effect of tr.effects) {
-      if (!effect.is(setMark)) continue;
-      if (effect.value === null || effect.value > tr.state.doc.lines) return Decoration.none;
-      return Decoration.set([Decoration.line({ class: "cm-here" }).range(tr.state.doc.line(effect.value).from)]);
-    }
-    return marks.map(tr.changes);
-  },
-  provide: (field) => EditorView.decorations.from(field),
-});
 
 function extensions(doors: CodeDoors, readOnly: Compartment): Extension[] {
   return [
@@ -69,7 +54,7 @@ function extensions(doors: CodeDoors, readOnly: Compartment): Extension[] {
     search({ top: true }),
     lintGutter(),
     markField,
-    codeFolding({ preparePlaceholder: (state, range) => state.doc.lineAt(range.to).number - state.doc.lineAt(range.from).number + 1, placeholderDOM: foldMark }),
+    codeFolding({ preparePlaceholder: linesOfFold, placeholderDOM: foldMark }),
     readOnly.of([]),
     EditorView.contentAttributes.of({ "aria-label": t("editor.codeLabel"), "data-testid": "code-text", spellcheck: "false", tabindex: "0" }),
     EditorState.phrases.of(phrases()),
@@ -80,31 +65,6 @@ function extensions(doors: CodeDoors, readOnly: Compartment): Extension[] {
     }),
     codeLook,
   ];
-}
-
-function foldMark(_view: EditorView, unfold: (event: Event) => void, lines: unknown): HTMLElement {
-  const mark = document.createElement("span");
-  mark.className = "cm-foldPlaceholder";
-  mark.textContent = tn("editor.folded", Number(lines));
-  mark.title = t("editor.unfold");
-  mark.onclick = unfold;
-  return mark;
-}
-
-function phrases(): Record<string, string> {
-  return {
-    Find: t("find.find"),
-    Replace: t("find.replace"),
-    next: t("find.next"),
-    previous: t("find.previous"),
-    all: t("find.all"),
-    "match case": t("find.case"),
-    regexp: t("find.regexp"),
-    "by word": t("find.word"),
-    replace: t("find.replaceOne"),
-    "replace all": t("find.replaceAll"),
-    close: t("do.close"),
-  };
 }
 
 /** `kept` is an earlier `save()`; when it cannot be read the source stands alone. */
@@ -119,14 +79,10 @@ export function openCode(parent: HTMLElement, source: string, kept: string | nul
     replace(next) {
       if (next !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
     },
-    goTo(line, column) {
-      const at = view.state.doc.line(Math.max(1, Math.min(line, view.state.doc.lines)));
-      const anchor = Math.min(at.to, at.from + Math.max(0, (column ?? 1) - 1));
-      view.dispatch({ selection: { anchor }, effects: [setMark.of(at.number), EditorView.scrollIntoView(anchor, { y: "center" })] });
-    },
+    goTo: (line, column) => goTo(view, line, column),
     mark: (line) => view.dispatch({ effects: setMark.of(line) }),
     showFaults: (faults) => view.dispatch(setDiagnostics(view.state, faults.map((fault) => diagnostic(view.state, fault)))),
-    find: () => openSearchPanel(view),
+    find: () => find(view),
     focus: () => view.focus(),
     save: () => JSON.stringify(view.state.toJSON({ history: historyField })),
     destroy: () => view.destroy(),
@@ -148,16 +104,4 @@ function diagnostic(state: EditorState, fault: SourceFault): Diagnostic {
   // A fault at the end of a line still needs a letter to stand under.
   const to = Math.min(line.to, Math.max(from + 1, state.wordAt(from)?.to ?? 0));
   return { from: from === to && from > line.from ? from - 1 : from, to, severity: fault.severity, message: fault.message };
-}
-
-function foldMeta(view: EditorView): void {
-  const { doc } = view.state;
-  forceParsing(view, Math.min(doc.length, 20_000), 100);
-  for (let number = 1; number <= Math.min(doc.lines, 40); number++) {
-    const line = doc.line(number);
-    if (!line.text.startsWith("export const meta")) continue;
-    const range = foldable(view.state, line.from, line.to);
-    if (range && doc.lineAt(range.to).number - number >= FOLD_META_LINES) view.dispatch({ effects: foldEffect.of(range) });
-    return;
-  }
 }
