@@ -20,10 +20,16 @@ const REVIEW = `export const meta = {
   description: ${JSON.stringify(`Three judges, one verdict. ${EVIL} javascript:alert(4)`)},
 };
 phase("Judge");
-const judges = await parallel(["style", "tests", "risk"].map((what) => () => agent("Judge the " + what, { label: what })));
+const changed = await tool("read_file", { path: args.path });
+const judges = await parallel([
+  () => agent("Judge the style of " + changed, { label: "style" }),
+  () => agent("Judge the tests of " + changed, { label: "tests" }),
+  () => retry(3, () => agent("Judge the risk of " + changed, { label: "risk" })),
+]);
 phase("Answer");
-if (args.fail) throw new Error("${EVIL} is not a change set");
-return { html: "<img src=x onerror=alert(3)>", link: "javascript:alert(5)", judges };
+const verdict = await agent("Weigh the three: " + judges.join(), { label: "verdict" });
+if (args.fail) throw new Error('${EVIL} is not a change set');
+return { html: "<img src=x onerror=alert(3)>", link: "javascript:alert(5)", judges, verdict };
 `;
 const ECHO = `export const meta = { name: "Echo", description: "Says what it was told" };\nreturn args;\n`;
 const FAILS = `export const meta = { name: "Fails", description: "" };\nphase("Fail");\nthrow new Error(${JSON.stringify(`${EVIL} cannot be read`)});\n`;
@@ -108,7 +114,7 @@ async function story() {
     const policy = headers["content-security-policy"];
     assert.match(policy, /default-src 'none'; script-src 'self';/);
     assert.match(policy, /frame-ancestors 'none'/);
-    assert.ok(!/script-src[^;]*unsafe/.test(policy));
+    assert.ok(!policy.includes("unsafe"), policy);
     assert.deepEqual([headers["x-frame-options"], headers["cache-control"], headers["content-encoding"]], ["DENY", "no-cache", "gzip"]);
     await page.getByTestId("sign-in-code").waitFor();
     assert.ok(!(await text(page)).includes("Ada"));
@@ -160,7 +166,7 @@ async function story() {
     await page.getByTestId("graph-review").click();
     await page.locator(".svelte-flow__node").first().waitFor();
     const nodes = await text(page, "[data-testid=picture]");
-    for (const word of ["Judge", "Answer", "parallel"]) assert.ok(nodes.toLowerCase().includes(word.toLowerCase()), `${word} in ${nodes}`);
+    for (const word of ["Judge", "Answer", "parallel", "style", "tests", "risk", "3 tries", "verdict", "read_file"]) assert.ok(nodes.toLowerCase().includes(word.toLowerCase()), `${word} in ${nodes}`);
     const lines = page.getByTestId("code-text");
     const before = await lines.innerText();
     assert.ok(before.includes("await parallel("));
@@ -176,7 +182,12 @@ async function story() {
   await test("the picture leads to the line it was drawn from, with keys as well", async () => {
     await page.locator(".svelte-flow__node-leaf").first().focus();
     await page.keyboard.press("Enter");
-    await page.locator(".cm-here").filter({ hasText: "parallel" }).waitFor();
+    await page.locator(".cm-here").filter({ hasText: "read_file" }).waitFor();
+    await page.getByTestId("code-text").focus();
+    await page.keyboard.press("Control+f");
+    await page.keyboard.type("verdict");
+    assert.ok((await page.locator(".cm-searchMatch").count()) > 0);
+    await page.keyboard.press("Escape");
   });
   await test("runs show their states, and a result to the letter and as text", async () => {
     await go(page, `#/runs/${world.done}`);

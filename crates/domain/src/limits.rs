@@ -17,6 +17,8 @@ pub const CONTROL_HOLD_MS_MAX: u64 = 3_000;
 pub const DOORBELL_HOLD_MS_MAX: u64 = 25_000;
 /// Sessions one sync may carry for one project.
 pub const SESSIONS_PER_SYNC_MAX: usize = 100;
+/// A device compares what the queue holds of its Graphs with what it should hold at its start and this often.
+pub const TEXTS_COMPARED_EVERY_MS: i64 = 60 * MINUTE_MS;
 /// A request of the relay that has not been answered by then is given up (a held one: its hold and this much more).
 pub const REQUEST_TIMEOUT_MS: u64 = 25_000;
 /// A refused completion is tried ever more rarely, at most this rarely.

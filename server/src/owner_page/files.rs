@@ -20,8 +20,8 @@ pub struct File {
 
 include!(concat!(env!("OUT_DIR"), "/reader.rs"));
 
-/// Only our own files, no inline script, no page around it, no request elsewhere. Styles in attributes are the picture's own places.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; \
+/// Only our own files, nothing inline, no page around it, no request elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
 connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 const HEADERS: [(HeaderName, &str); 5] = [

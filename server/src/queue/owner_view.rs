@@ -99,6 +99,11 @@ impl Queue {
         self.store.write(it, |tx, (device, id, graph, now)| Box::pin(put(tx, device, *id, graph, *now))).await
     }
 
+    /// The texts this device has here; each is of a session it holds, so they are not many.
+    pub async fn graphs_of(&self, device: &Device) -> Result<Vec<GraphSessionId>, StoreError> {
+        self.store.read(device, |tx, device| Box::pin(texts_of(tx, device))).await
+    }
+
     pub async fn delete_graph(&self, device: &Device, id: GraphSessionId) -> Result<(), StoreError> {
         self.store.write((device.clone(), id), |tx, (device, id)| Box::pin(delete(tx, device, *id))).await
     }
@@ -156,6 +161,11 @@ async fn put(tx: &mut Tx, device: &Device, id: GraphSessionId, graph: &GraphText
                  text_json = excluded.text_json, updated_at = excluded.updated_at";
     tx.execute(sql, params![id, device.owner, device.id, quoted(&graph.name), quoted(&graph.text), now]).await?;
     Ok(())
+}
+
+async fn texts_of(tx: &mut Tx, device: &Device) -> Result<Vec<GraphSessionId>, StoreError> {
+    let sql = "SELECT graph_session_id FROM readable_graphs WHERE device_id = $1 ORDER BY graph_session_id";
+    tx.query(sql, params![device.id]).await?.iter().map(|row| row.id(0)).collect()
 }
 
 async fn delete(tx: &mut Tx, device: &Device, id: GraphSessionId) -> Result<(), StoreError> {

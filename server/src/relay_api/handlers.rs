@@ -129,6 +129,11 @@ pub async fn put_graph(
     Ok(Json(json!({"graph_session_id": session})))
 }
 
+/// Which texts of this device are here: after a restore on either side it can tell what to send and what to remove.
+pub async fn graphs(Paired(device): Paired, State(app): State<App>) -> Answer<wire::ReadableGraphs> {
+    Ok(Json(wire::ReadableGraphs { graph_session_ids: app.queue.graphs_of(&device).await? }))
+}
+
 pub async fn delete_graph(Paired(device): Paired, Id(session): Id<GraphSessionId>, State(app): State<App>) -> Answer<Value> {
     app.queue.delete_graph(&device, session).await?;
     Ok(Json(json!({"graph_session_id": session})))

@@ -38,6 +38,7 @@ routes! {
     post "/agent-tokens" Device mint_agent_token;
     post "/connect-codes" Device connect_code;
     post "/sign-in-codes" Device sign_in_code;
+    get "/graphs" Device graphs;
     put "/graphs/{id}" Device put_graph;
     delete "/graphs/{id}" Device delete_graph;
     get "/agents" Device agents;

@@ -85,6 +85,9 @@ pub async fn reads(w: &World) {
     agent.cancel(&second).await;
     assert_eq!(get(w, &iris, &format!("commands/{second}")).await.ok()["command"]["reason"], "cancelled_while_queued");
 
+    assert_eq!(desk.get("graphs").await.ok()["graph_session_ids"], json!([gs(101), gs(102)]));
+    assert_eq!(w.pair("Iris", "Second").await.get("graphs").await.ok()["graph_session_ids"], json!([]), "each device its own");
+
     // Another owner sees nothing of it, by any id.
     let eve = browser(w, &w.pair("Eve", "Elsewhere").await).await;
     for path in [format!("graphs/{}", gs(101)), format!("commands/{first}")] {

@@ -49,6 +49,7 @@ impl Browser {
         let (sent, fates) = (Arc::<Mutex<Vec<Sent>>>::default(), Arc::<Mutex<Vec<Fate>>>::default());
         let (log, next) = (Arc::clone(&sent), Arc::clone(&fates));
         desk.line.set_judge(move |request| {
+            // Which texts are there is asked under the path without an id.
             if !request.uri().path().starts_with("/external-assistants/graphs/") {
                 return None;
             }
@@ -224,6 +225,31 @@ fn a_removal_is_repeated_until_it_is_answered_through_losses_and_restarts() {
         b.seconds(120).await;
         assert_eq!((b.stored(), b.desk.store.readable_state().unwrap()), (0, Default::default()));
         assert_eq!(b.methods(), ["PUT", "DELETE", "DELETE", "DELETE", "DELETE"]);
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_a_restored_queue_holds_too_much_goes_and_what_it_lacks_is_sent_again() {
+    clock::run(async {
+        let mut b = Browser::open().await;
+        let kept = b.graph("kept", 1, &[b.home]);
+        b.desk.store.make_project_readable(b.home, true).unwrap();
+        b.seconds(3).await;
+        assert_eq!(b.stored(), 1);
+        // As after a restore: a text that was withdrawn is back, one that was uploaded since is gone.
+        let gone = b.graph("gone", 2, &[b.work]);
+        b.desk.client.put_graph(gone, &json!({"name": "Graph gone", "text": "withdrawn"})).await.unwrap();
+        b.desk.client.delete_graph(kept).await.unwrap();
+        b.seconds(30).await;
+        assert_eq!(b.names().await, ["Graph gone"], "nobody knows yet");
+        b.desk.quit().await;
+        b.desk.switch_on().unwrap();
+        b.seconds(5).await;
+        assert_eq!(b.readable().await, [("Graph kept".into(), PROGRAM.into())], "a start compares");
+        b.desk.client.delete_graph(kept).await.unwrap();
+        b.seconds(3_700).await;
+        assert_eq!(b.names().await, ["Graph kept"], "and so does every hour");
     })
     .unwrap();
 }

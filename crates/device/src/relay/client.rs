@@ -250,6 +250,10 @@ impl QueueClient {
     pub async fn cancel_command(&self, id: CommandId) -> Result<(), AskError> {
         self.done(Method::POST, &format!("/external-assistants/commands/{id}/cancel"), Some(&serde_json::json!({}))).await
     }
+    /// Which texts of this device the queue holds for reading in the browser.
+    pub async fn graphs(&self) -> Result<wire::ReadableGraphs, AskError> {
+        self.ask(Method::GET, "/external-assistants/graphs", None::<&()>).await
+    }
     /// A Graph's text for reading in the browser; only where the owner chose so.
     pub async fn put_graph(&self, id: GraphSessionId, graph: &impl Serialize) -> Result<(), AskError> {
         self.done(Method::PUT, &format!("/external-assistants/graphs/{id}"), Some(graph)).await

@@ -69,7 +69,7 @@ pub struct Relay {
     /// Passes are one at a time, whoever asks for them.
     passing: tokio::sync::Mutex<()>,
     /// Texts for the browser are sent and removed one at a time.
-    uploading: tokio::sync::Mutex<()>,
+    uploading: tokio::sync::Mutex<readable::Compared>,
     /// Claims made by this process. A claim of an earlier one, once granted, never runs: whether it did is not known to be false.
     ours: Mutex<BTreeSet<ExecutionId>>,
     /// The app is about to end: nothing new is claimed.
@@ -85,7 +85,7 @@ impl Relay {
             wishes: watch::Sender::new(Wishes::default()),
             status: watch::Sender::new(RelayStatus { pickup_instant: true, ..RelayStatus::default() }),
             passing: tokio::sync::Mutex::new(()),
-            uploading: tokio::sync::Mutex::new(()),
+            uploading: tokio::sync::Mutex::default(),
             ours: Mutex::new(BTreeSet::new()),
             stopping: watch::Sender::new(false),
         })

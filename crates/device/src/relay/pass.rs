@@ -90,7 +90,8 @@ impl Relay {
                 Claim::Unanswered(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        // Last, for it is the least urgent.
+        self.compare_readable().await
     }
 
     // ── Sync ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 //! Brings the texts of Graphs that the queue holds for the owner's browser in line with the owner's switches.
 //!
 //! Only what [`Store::begin_upload`](crate::store::Store) hands out is ever sent, and it hands out nothing without the switch.
-use domain::GraphSessionId;
+use domain::{DeviceId, GraphSessionId, Timestamp, limits::TEXTS_COMPARED_EVERY_MS};
 use serde::Serialize;
 
 use super::{AskError, PassError, Relay};
@@ -13,7 +13,30 @@ struct GraphText<'a> {
     text: &'a str,
 }
 
+/// When, and as whom, this process last compared what the queue holds with what it should hold.
+pub(super) type Compared = Option<(DeviceId, Timestamp)>;
+
 impl Relay {
+    /// At the start, after pairing, and hourly: either side may have been put back to an older copy, and then holds a text that nobody
+    /// remembers, or none where one is meant to be.
+    pub(super) async fn compare_readable(&self) -> Result<(), PassError> {
+        {
+            let Some((client, link)) = self.linked() else { return Ok(()) };
+            let (mut compared, now) = (self.uploading.lock().await, self.now());
+            let is_recent = |(device, at): (DeviceId, Timestamp)| device == link.device && now.since_ms(at).abs() < TEXTS_COMPARED_EVERY_MS;
+            if compared.is_some_and(is_recent) {
+                return Ok(());
+            }
+            match self.heard(client.graphs().await) {
+                Ok(there) => self.store.compare_uploads(&there.graph_session_ids)?,
+                Err(AskError::Refused { .. }) => {} // an older server does not say
+                Err(error) => return Err(error.into()),
+            }
+            *compared = Some((link.device, now));
+        }
+        self.sync_readable().await
+    }
+
     /// Removals first; one refusal does not hold up the others. One at a time, or an upload could overtake its own removal.
     pub(super) async fn sync_readable(&self) -> Result<(), PassError> {
         let _one = self.uploading.lock().await;

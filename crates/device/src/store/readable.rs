@@ -166,6 +166,23 @@ impl Store {
         })
     }
 
+    /// What the queue says that it holds: what is not known here may have to go, what is missing there is sent anew.
+    pub(crate) fn compare_uploads(&self, there: &[GraphSessionId]) -> Result<(), StoreError> {
+        self.settle_readable(|tx| {
+            let mut changed = 0;
+            for id in there {
+                let sql = "INSERT INTO readable_uploads (graph_session_id) VALUES (?1) ON CONFLICT DO NOTHING";
+                changed += tx.prepare_cached(sql)?.execute([id.to_string()])?;
+            }
+            let mut known = tx.prepare_cached("SELECT graph_session_id FROM readable_uploads WHERE version IS NOT NULL")?;
+            let known: Vec<String> = known.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            for id in known.iter().filter(|id| !there.iter().any(|t| t.to_string() == **id)) {
+                changed += tx.prepare_cached("UPDATE readable_uploads SET version = NULL, name = NULL WHERE graph_session_id = ?1")?.execute([id])?;
+            }
+            Ok(changed)
+        })
+    }
+
     /// A power loss may undo this: the same is then asked again.
     fn settle_readable(&self, change: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>) -> Result<(), StoreError> {
         if self.write_soon(|tx| Ok::<_, StoreError>(change(tx)?))? > 0 {

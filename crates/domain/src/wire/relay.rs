@@ -250,6 +250,12 @@ pub struct ProjectName {
     pub name: String,
 }
 
+/// The Graphs of the asking device whose text is here for reading in the browser.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReadableGraphs {
+    pub graph_session_ids: Vec<GraphSessionId>,
+}
+
 /// What the owner grants: named projects and scopes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GrantRequest {

@@ -35,8 +35,11 @@ export function openReading(parent: HTMLElement, source: string): Reading {
     EditorState.phrases.of(phrases()),
     keymap.of([...searchKeymap, ...foldKeymap]),
     codeLook,
+    EditorView.theme({ "&": { flex: "1", minHeight: "0" } }),
   ];
-  const view = new EditorView({ parent, state: EditorState.create({ doc: source, extensions }) });
+  // In a shadow root CodeMirror brings its styles as constructed sheets: the page's policy allows no inline ones.
+  const root = parent.attachShadow({ mode: "open" });
+  const view = new EditorView({ parent: root, root, state: EditorState.create({ doc: source, extensions }) });
   foldMeta(view);
   return {
     replace(next) {
