@@ -242,7 +242,7 @@ async function story() {
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByTestId("graph-review").waitFor();
     await go(page, "#/graphs/gs_00000000000000000000000000000000");
-    await says(page, "is not readable here", "[role=alert]");
+    await says(page, "This Graph is not readable here");
   });
   await test("nothing it ever showed ran a script, opened a dialog or asked another host", () => assert.deepEqual(bad, []));
 
@@ -289,11 +289,13 @@ async function story() {
     assert.deepEqual(plain.bad, []);
     await plain.context.close();
   });
-  await test("switched off, the Graphs go from the page by themselves", async () => {
+  await test("switched off, the Graphs go by themselves, also from an open page", async () => {
     await go(page, `#/graphs/${world.review}`);
     await page.locator(".svelte-flow__node").first().waitFor();
     world.deskd("readable", HOME, "--off");
     world.desk = (await world.start("graph-deskd", ["serve"])).child;
+    await says(page, "This Graph is not readable here");
+    assert.ok(!(await text(page)).includes("await parallel("));
     await go(page, "#/graphs");
     await says(page, "No Graph is readable here");
     assert.equal((await page.request.get(`${world.address}/owner/api/graphs/${world.review}`)).status(), 404);

@@ -107,7 +107,7 @@ async fn home(tx: &mut Tx, owner: OwnerId) -> Result<OwnerHome, StoreError> {
 async fn sessions(tx: &mut Tx, it: &List<(String, String)>) -> Result<Vec<Of<OwnerSession>>, StoreError> {
     let sql = format!(
         "SELECT s.project_id, s.graph_session_id, s.name_json, s.description_json, s.slug, s.version, s.status,
-                EXISTS (SELECT 1 FROM readable_graphs r WHERE r.graph_session_id = s.graph_session_id AND r.device_id = s.device_id), {}
+                (SELECT count(*) FROM readable_graphs r WHERE r.graph_session_id = s.graph_session_id AND r.device_id = s.device_id), {}
            FROM shared_sessions s JOIN projects p ON p.project_id = s.project_id JOIN devices d ON d.device_id = s.device_id
           WHERE p.owner_id = $1 AND p.deleted_at IS NULL AND (s.project_id > $2 OR (s.project_id = $2 AND s.graph_session_id > $3))
           ORDER BY s.project_id, s.graph_session_id LIMIT $4",

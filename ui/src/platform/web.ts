@@ -2,7 +2,7 @@
 // desktop does needs the desktop. What is asked often comes again by itself while the page is looked at.
 import type { OwnerCommand, OwnerCommandDetail, OwnerGraph, OwnerGraphText, OwnerHome, OwnerSession, Page } from "../generated/owner";
 import type { ErrorView, Topic } from "../generated/types";
-import type { Platform } from "./port";
+import { asErrorView, type Platform } from "./port";
 
 const AGAIN_MS = 5_000;
 const PAGE = 50;
@@ -21,6 +21,9 @@ export function whenSignedOut(then: () => void): void {
 
 const fault = (code: string, message: string): ErrorView => ({ code, message, field: null, line: null, column: null });
 
+/** The queue's words stand in lower case and without a dot. */
+const sentence = (words: string) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+
 interface Refusal {
   error?: { code?: string; message?: string };
 }
@@ -33,7 +36,7 @@ async function ask<T>(path: string, body?: object): Promise<T> {
   const refusal = (await answer.json().catch(() => ({}))) as Refusal;
   if (answer.status === 401) signedOut();
   const code = answer.status === 401 ? "signed_out" : (refusal.error?.code ?? "queue_silent");
-  throw fault(code, refusal.error?.message ?? `HTTP ${answer.status}`);
+  throw fault(code, sentence(refusal.error?.message ?? `HTTP ${answer.status}`));
 }
 
 function list<T>(path: string, params: Record<string, string | null>): Promise<Page<T>> {
@@ -59,7 +62,12 @@ export const queue = {
   home: () => ask<OwnerHome>("home"),
   sessions: () => all<OwnerSession>("sessions"),
   graphs: () => all<OwnerGraph>("graphs"),
-  graph: (id: string) => ask<OwnerGraphText>(`graphs/${encodeURIComponent(id)}`),
+  /** Nothing where it is not readable, or not any more. */
+  graph: (id: string) =>
+    ask<OwnerGraphText>(`graphs/${encodeURIComponent(id)}`).catch((thrown: unknown) => {
+      if (asErrorView(thrown).code === "not_found") return null;
+      throw thrown;
+    }),
   commands: (filter: CommandFilter, cursor: string | null, limit = PAGE) => list<OwnerCommand>("commands", { ...filter, cursor, limit: String(limit) }),
   command: (id: string) => ask<OwnerCommandDetail>(`commands/${encodeURIComponent(id)}`),
 };
