@@ -238,8 +238,9 @@ async function story() {
     hold();
     await says(page, "Graph Queue does not answer", "[role=alert]");
     await page.screenshot({ path: join(out, "reader-graphs-error-light.png") });
+    await page.getByRole("button", { name: "Try again" }).waitFor();
+    // It also comes back by itself.
     await page.unroute("**/owner/api/graphs?*");
-    await page.getByRole("button", { name: "Try again" }).click();
     await page.getByTestId("graph-review").waitFor();
     await go(page, "#/graphs/gs_00000000000000000000000000000000");
     await says(page, "This Graph is not readable here");

@@ -276,10 +276,11 @@ fn a_text_is_withdrawn_while_a_command_runs() {
 fn a_text_the_server_refuses_is_tried_ever_more_rarely_and_holds_up_nothing() {
     clock::run(async {
         let b = Browser::open().await;
-        let held = b.graph("held", 1, &[b.home]);
+        let held = b.graph("held", 1, &[]);
         b.graph("fine", 2, &[b.home]);
         let other = b.world.desktop("Eve", "elsewhere", Pickup::Doorbell).await.unwrap();
         other.client.put_graph(held, &json!({"name": "x", "text": "y"})).await.unwrap();
+        b.desk.store.tick(b.home, held, "{}", b.desk.now()).unwrap();
         b.desk.store.make_project_readable(b.home, true).unwrap();
         b.seconds(600).await;
         let mut sent: Vec<_> = b.sent.lock().unwrap().iter().map(|(_, body)| body["name"].to_string()).collect();
