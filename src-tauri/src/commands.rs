@@ -3,13 +3,13 @@
 //! Both carry a name of the closed lists in `device::view` and an object of arguments. Which window may use which door stands in the
 //! capability files; the window's label is checked here once more, and it alone says which question a popup may see and answer.
 //! What is *not* here: what a command does (`device::desk`), except the few that need a window.
-use device::view::{COMMANDS, ErrorView, POPUP_COMMANDS};
+use device::view::{COMMANDS, ErrorView, ExportedFile, POPUP_COMMANDS};
 use serde_json::{Value, json};
 use tauri::{AppHandle, State, WebviewWindow};
 use tauri_plugin_autostart::ManagerExt as _;
 use tauri_plugin_dialog::DialogExt as _;
 
-use crate::shell::Shell;
+use crate::shell::{self, Shell};
 use crate::windows::MAIN;
 use crate::{popups, windows};
 
@@ -28,6 +28,11 @@ pub async fn desk_call(app: AppHandle, window: WebviewWindow, shell: State<'_, S
         }
         "log_ui" => log_ui(MAIN, &args),
         "folder_pick" => Ok(json!(pick_folder(&app, &window).await)),
+        "file_save" => save_file(&app, &window, &args).await,
+        "app_quit" => {
+            shell::quit(&app, "the owner quit from the window");
+            Ok(Value::Null)
+        }
         "settings_update" => {
             let start_at_login = args.pointer("/change/start_at_login").and_then(Value::as_bool);
             let settings = shell.desk.call(&name, args).await?;
@@ -70,6 +75,21 @@ async fn pick_folder(app: &AppHandle, window: &WebviewWindow) -> Option<String> 
     Some(picked.to_string_lossy().into_owned())
 }
 
+/// Writes a file where the owner says; the path, or null where the owner said nowhere. A page itself can download nothing.
+async fn save_file(app: &AppHandle, window: &WebviewWindow, args: &Value) -> Answer {
+    let file = args.get("file").cloned().unwrap_or_default();
+    let file: ExportedFile = serde_json::from_value(file).map_err(|e| refused("bad_argument", &format!("The file cannot be read: {e}.")))?;
+    let (tell, told) = tokio::sync::oneshot::channel();
+    app.dialog().file().set_parent(window).set_title("Save as").set_file_name(file.file_name).save_file(move |picked| {
+        let _ = tell.send(picked);
+    });
+    let Some(path) = told.await.ok().flatten().and_then(|picked| picked.into_path().ok()) else { return Ok(Value::Null) };
+    match tokio::fs::write(&path, file.text).await {
+        Ok(()) => Ok(json!(path.to_string_lossy())),
+        Err(e) => Err(refused("file_not_saved", &format!("{} could not be written: {e}. Choose another folder.", path.display()))),
+    }
+}
+
 /// What a page has to say goes to the log; a page cannot fill it with one line.
 fn log_ui(page: &str, args: &Value) -> Answer {
     const LINE_CHARS_MAX: usize = 2_000;
@@ -92,7 +112,7 @@ fn unknown(name: &str) -> ErrorView {
 }
 
 pub fn refused(code: &str, message: &str) -> ErrorView {
-    ErrorView { code: code.to_owned(), message: message.to_owned(), field: None, line: None, column: None }
+    ErrorView { code: code.to_owned(), message: message.to_owned(), facts: Default::default(), field: None, line: None, column: None }
 }
 
 #[cfg(test)]

@@ -66,6 +66,20 @@ impl Shell {
         held(&self.settings).as_ref().map_or(Theme::System, |settings| settings.theme)
     }
 
+    /// What a popup is told in its address: it may not ask for the settings.
+    pub fn look(&self) -> String {
+        let settings = held(&self.settings);
+        let theme = match settings.as_ref().map_or(Theme::System, |settings| settings.theme) {
+            Theme::System => "system",
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+        };
+        // A language is a short word of the settings' own list; whatever else it may be, it stays one value.
+        let language = settings.as_ref().map_or("en", |settings| settings.language.as_str());
+        let language: String = language.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        format!("theme={theme}&language={language}")
+    }
+
     pub fn keeps_in_tray(&self) -> bool {
         held(&self.settings).as_ref().is_none_or(|settings| settings.keep_in_tray)
     }

@@ -115,8 +115,9 @@ impl Size {
 /// Called from an async context only: building a window inside a synchronous handler deadlocks on Windows.
 pub fn open_popup(app: &AppHandle, approval: u64) -> tauri::Result<()> {
     let label = popups::label(approval);
-    let theme = app.state::<Shell>().theme();
-    let window = ours(WebviewWindowBuilder::new(app, &label, WebviewUrl::App("approval.html".into())), app, theme)
+    let (theme, look) = (app.state::<Shell>().theme(), app.state::<Shell>().look());
+    let page = WebviewUrl::App(format!("approval.html?{look}").into());
+    let window = ours(WebviewWindowBuilder::new(app, &label, page), app, theme)
         .title("Graph Desk asks")
         .inner_size(POPUP_WIDTH, POPUP_HEIGHT)
         .min_inner_size(POPUP_WIDTH, 420.0)

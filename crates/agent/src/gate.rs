@@ -82,6 +82,8 @@ pub struct Caller {
     pub line: Option<u32>,
     /// The chain of Graphs to this call, the running one first.
     pub graphs: Vec<GraphAt>,
+    /// Slugs of the called Graphs the call stands in, outermost first.
+    pub called: Vec<String>,
     /// Tool lists that narrow (`meta.tools` of each Graph of the chain, the agent's own `tools`): a tool missing in any of them is denied.
     pub narrowed_to: Vec<Vec<String>>,
 }
@@ -255,6 +257,7 @@ impl Gate {
             ruling: ruled.ruling.into(),
             rule: ruled.because.clone(),
             line: caller.line,
+            called: caller.called.clone(),
         });
         Ok(())
     }

@@ -70,11 +70,13 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("settings_get", "", "SettingsView"),
     ("settings_update", "change: SettingsChange", "SettingsView"),
     ("folder_pick", "", "string | null"),
+    ("file_save", "file: ExportedFile", "string | null"),
     ("folder_add", "path: string, access: FolderAccess", "SettingsView"),
     ("folder_remove", "path: string", "SettingsView"),
     ("secret_store_choose", "choice: SecretStoreChoice", "ConnectionsView"),
     ("doctor_run", "", "DoctorReport"),
     ("window_ready", "", "null"),
+    ("app_quit", "", "null"),
     ("log_ui", "level: string, message: string", "null"),
 ];
 
@@ -118,8 +120,10 @@ pub enum Topic {
 pub struct ErrorView {
     /// Stable word, key of the window's table of texts, such as `queue_unreachable`.
     pub code: String,
-    /// What happened, what it means, what to do: whole sentences.
+    /// What happened, what it means, what to do: whole sentences, in English.
     pub message: String,
+    /// The facts in the message by name, for the window's own words.
+    pub facts: std::collections::BTreeMap<String, String>,
     /// The argument at fault, where there is one.
     pub field: Option<String>,
     /// Position in a Graph's source, counted from 1.
@@ -214,8 +218,8 @@ pub struct GraphRow {
     pub shared_with: Vec<String>,
     pub updated_at: i64,
     pub last_execution: Option<LastExecution>,
-    /// Powers gained since it was ticked, in words; empty when none.
-    pub gained: Vec<String>,
+    /// Powers gained since it was ticked; empty when none.
+    pub gained: Vec<GainedPower>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -223,6 +227,17 @@ pub struct LastExecution {
     pub execution_id: String,
     pub state: ExecutionState,
     pub at: i64,
+}
+
+/// What a shared Graph may do now and could not when it was ticked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum GainedPower {
+    Tool { name: String },
+    Model { name: String },
+    Folder { path: String, access: FolderAccess },
+    TokenCeiling { before: u64, after: u64 },
+    AgentsAtOnce { before: u64, after: u64 },
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -298,7 +313,7 @@ pub struct GraphChange {
     pub status: Option<GraphStatus>,
 }
 
-#[derive(Debug, Clone, Serialize, TS)]
+#[derive(Debug, Clone, Serialize, Deserialize, TS)]
 pub struct ExportedFile {
     pub file_name: String,
     pub text: String,
@@ -327,6 +342,10 @@ pub struct ExecutionFilter {
     /// Only what the owner started (`owner`), or what came as a command (`command`).
     pub origin: Option<String>,
     pub text: Option<String>,
+    /// Only what began then or later.
+    pub since: Option<i64>,
+    /// Only what began before.
+    pub until: Option<i64>,
     /// `next` of the page before.
     pub after: Option<String>,
     /// 1 to 200, default 50.
@@ -482,13 +501,15 @@ pub struct SharingRow {
     pub status: GraphStatus,
     /// Project ids it is ticked for.
     pub ticked: Vec<String>,
-    pub gained: Vec<String>,
+    pub gained: Vec<GainedPower>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct AttentionRow {
     pub command_id: String,
     pub execution_id: Option<String>,
+    /// Absent for a command that never ran here.
+    pub project_id: Option<String>,
     pub graph: String,
     pub server_says: String,
     pub tries: u64,
@@ -532,10 +553,8 @@ pub struct ApprovalQuestion {
     pub effect: Effect,
     /// Why it is asked: the rule or default in words.
     pub because: String,
-    /// What "Always allow" would save, in words; absent where only once or this run is offered.
-    pub exact_rule: Option<String>,
-    /// True when the exact rule would hold everywhere: the window asks once more.
-    pub rule_is_everywhere: bool,
+    /// What "Always allow" may save, narrowest scope first; empty where only once or this run is offered.
+    pub rules: Vec<OfferedRule>,
     pub asked_at: i64,
     pub seconds_left: u64,
     pub seconds_total: u64,
@@ -543,6 +562,23 @@ pub struct ApprovalQuestion {
     pub waiting_behind: u64,
     /// A question of the script (`ask`) instead of a tool: its answers to choose from; empty for a typed answer.
     pub options: Option<Vec<String>>,
+}
+
+/// One rule that "Always allow" may save. The window asks once more before one that holds everywhere.
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct OfferedRule {
+    pub scope: RuleScope,
+    /// The exact rule in words.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleScope {
+    /// This version of this Graph.
+    Graph,
+    Project,
+    Everywhere,
 }
 
 /// Where it would act.
@@ -563,8 +599,10 @@ pub struct Effect {
 pub enum ApprovalAnswer {
     Once,
     ThisRun,
-    /// Saves the exact rule that was shown.
-    Always,
+    /// Saves the offered rule of this scope, exactly as it was shown.
+    Always {
+        scope: RuleScope,
+    },
     Deny {
         note: Option<String>,
     },
@@ -970,10 +1008,10 @@ mod tests {
         let mut out = String::from("// Written from crates/device/src/view.rs and domain::wire::event by a test. Do not edit.\n");
         declare!(out:
             event::AgentEnd, event::RulingWord, event::FleetWhat, event::FleetEvent,
-            DeskEvent, Topic, ErrorView, RelayView, StatusView, RunningView, GraphStatus, TemplateRow, GraphRow, LastExecution, GraphDetail, VersionRow,
+            DeskEvent, Topic, ErrorView, RelayView, StatusView, RunningView, GraphStatus, TemplateRow, GraphRow, LastExecution, GainedPower, GraphDetail, VersionRow,
             Inspection, SourceFault, Severity, Powers, ToolPower, GraphChange, ExportedFile, ExecutionState, ExecutionFilter, ExecutionPage, ExecutionRow,
             CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, BrowserView, SharedProject, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
-            ApprovalQuestion, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
+            ApprovalQuestion, OfferedRule, RuleScope, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
             SecretStoreView, SecretStoreChoice, GrantDraft, MintedToken, MadeConnectCode, ModelsView, ProviderRow, AliasRow, FoundServer, PriceRow,
             PriceDraft, ProviderDraft, ProviderTest, McpView, McpWay, McpServerRow, McpStateView, McpToolRow, McpDraft, McpValueDraft, FolderAccess, FolderView, Theme, SettingsView, SettingsChange, DoctorReport, DoctorHop,
         );

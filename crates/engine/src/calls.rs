@@ -182,6 +182,7 @@ fn queue_agent<'a>(job: &'a Job<'a>, told: &Told, prompt: String, options: &str,
         wave,
         model: call.model.clone().unwrap_or_else(|| fleet.settings.default_model.clone()),
         line,
+        called: job.graphs.iter().skip(1).map(ToString::to_string).collect(),
         prompt: call.prompt.clone(),
     });
     let story = AgentStory { fleet, agent, started: None, is_told: false };

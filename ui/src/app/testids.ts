@@ -69,4 +69,7 @@ export const testid = {
   popupAlways: "popup-always",
   popupAlwaysSure: "popup-always-sure",
   popupNote: "popup-note",
+  popupTyped: "popup-typed",
+  popupAnswer: "popup-answer",
+  compare: "compare",
 } as const;

@@ -3,6 +3,7 @@ import { useCommands } from "./commands.svelte";
 import { nav, PLACES } from "./nav.svelte";
 import { status } from "./status.svelte";
 import { t, tn } from "./texts/index.svelte";
+import { platform } from "../platform";
 
 /** The panes of a place, in reading order; F6 walks them. */
 function nextPane(): void {
@@ -30,6 +31,7 @@ export function windowCommands(doors: { openPalette: () => void }): void {
       keys: "mod+shift+a",
       run: () => nav.go("approvals"),
     },
+    { id: "app.quit", title: () => t("command.quit"), icon: "x", keys: "mod+q", run: () => void platform.call("app_quit", {}) },
     { id: "pane.next", title: () => t("command.nextPane"), icon: "right", keys: "f6", run: nextPane },
   ]);
 }

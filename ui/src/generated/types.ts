@@ -1,8 +1,16 @@
 // Written from crates/device/src/view.rs and domain::wire::event by a test. Do not edit.
 export type AgentEnd = "done" | "failed" | "cancelled" | "refused" | "replayed";
 export type RulingWord = "allow" | "ask" | "deny";
-export type FleetWhat = { "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, prompt: string, } | { "kind": "agent_started", agent: number, } | { "kind": "model_call", agent: number, turn: number, attempt: number, input: number, output: number, cached: number, estimated: boolean, cost: number | null, ms: number, } | { "kind": "agent_text", agent: number, text: string, } | { "kind": "retry", agent?: number | null, why: string, wait_ms: number, attempt: number, } | { "kind": "tool_call", call: number, agent?: number | null, tool: string, input: string, ruling: RulingWord, rule: string, line?: number | null, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, };
-export type FleetEvent = { seq: number, at: string, } & ({ "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, prompt: string, } | { "kind": "agent_started", agent: number, } | { "kind": "model_call", agent: number, turn: number, attempt: number, input: number, output: number, cached: number, estimated: boolean, cost: number | null, ms: number, } | { "kind": "agent_text", agent: number, text: string, } | { "kind": "retry", agent?: number | null, why: string, wait_ms: number, attempt: number, } | { "kind": "tool_call", call: number, agent?: number | null, tool: string, input: string, ruling: RulingWord, rule: string, line?: number | null, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, });
+export type FleetWhat = { "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, called?: Array<string>, prompt: string, } | { "kind": "agent_started", agent: number, } | { "kind": "model_call", agent: number, turn: number, attempt: number, input: number, output: number, cached: number, estimated: boolean, cost: number | null, ms: number, } | { "kind": "agent_text", agent: number, 
+/**
+ * UTF-16 units this agent had said before: who hears a piece twice, or missed one, knows it.
+ */
+from: number, text: string, } | { "kind": "retry", agent?: number | null, why: string, wait_ms: number, attempt: number, } | { "kind": "tool_call", call: number, agent?: number | null, tool: string, input: string, ruling: RulingWord, rule: string, line?: number | null, called?: Array<string>, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, };
+export type FleetEvent = { seq: number, at: string, } & ({ "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, called?: Array<string>, prompt: string, } | { "kind": "agent_started", agent: number, } | { "kind": "model_call", agent: number, turn: number, attempt: number, input: number, output: number, cached: number, estimated: boolean, cost: number | null, ms: number, } | { "kind": "agent_text", agent: number, 
+/**
+ * UTF-16 units this agent had said before: who hears a piece twice, or missed one, knows it.
+ */
+from: number, text: string, } | { "kind": "retry", agent?: number | null, why: string, wait_ms: number, attempt: number, } | { "kind": "tool_call", call: number, agent?: number | null, tool: string, input: string, ruling: RulingWord, rule: string, line?: number | null, called?: Array<string>, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, });
 export type DeskEvent = { "event": "changed", topic: Topic, } | { "event": "fleet", execution_id: string, events: FleetEvent[], };
 export type Topic = "status" | "graphs" | "executions" | "sharing" | "approvals" | "connections" | "models" | "settings";
 export type ErrorView = { 
@@ -11,9 +19,13 @@ export type ErrorView = {
  */
 code: string, 
 /**
- * What happened, what it means, what to do: whole sentences.
+ * What happened, what it means, what to do: whole sentences, in English.
  */
 message: string, 
+/**
+ * The facts in the message by name, for the window's own words.
+ */
+facts: { [key in string]: string }, 
 /**
  * The argument at fault, where there is one.
  */
@@ -45,10 +57,11 @@ export type GraphRow = { id: string, name: string, slug: string, description: st
  */
 shared_with: Array<string>, updated_at: number, last_execution: LastExecution | null, 
 /**
- * Powers gained since it was ticked, in words; empty when none.
+ * Powers gained since it was ticked; empty when none.
  */
-gained: Array<string>, };
+gained: Array<GainedPower>, };
 export type LastExecution = { execution_id: string, state: ExecutionState, at: number, };
+export type GainedPower = { "what": "tool", name: string, } | { "what": "model", name: string, } | { "what": "folder", path: string, access: FolderAccess, } | { "what": "token_ceiling", before: number, after: number, } | { "what": "agents_at_once", before: number, after: number, };
 export type GraphDetail = { row: GraphRow, source: string, inspection: Inspection, versions: Array<VersionRow>, powers: Powers, };
 export type VersionRow = { version: number, name: string | null, saved_at: number, lines: number, };
 export type Inspection = { name: string | null, description: string | null, phases: Array<string>, 
@@ -76,6 +89,14 @@ export type ExecutionFilter = { graph_id: string | null, project_id: string | nu
  * Only what the owner started (`owner`), or what came as a command (`command`).
  */
 origin: string | null, text: string | null, 
+/**
+ * Only what began then or later.
+ */
+since: number | null, 
+/**
+ * Only what began before.
+ */
+until: number | null, 
 /**
  * `next` of the page before.
  */
@@ -146,8 +167,12 @@ export type SharingRow = { graph_session_id: string, name: string, slug: string,
 /**
  * Project ids it is ticked for.
  */
-ticked: Array<string>, gained: Array<string>, };
-export type AttentionRow = { command_id: string, execution_id: string | null, graph: string, server_says: string, tries: number, next_try: number | null, };
+ticked: Array<string>, gained: Array<GainedPower>, };
+export type AttentionRow = { command_id: string, execution_id: string | null, 
+/**
+ * Absent for a command that never ran here.
+ */
+project_id: string | null, graph: string, server_says: string, tries: number, next_try: number | null, };
 export type Ruling = "allow" | "ask" | "deny";
 export type ApprovalsView = { waiting: Array<ApprovalQuestion>, tools: Array<ToolSetting>, rules: Array<RuleRow>, 
 /**
@@ -172,13 +197,9 @@ arguments: string, effect: Effect,
  */
 because: string, 
 /**
- * What "Always allow" would save, in words; absent where only once or this run is offered.
+ * What "Always allow" may save, narrowest scope first; empty where only once or this run is offered.
  */
-exact_rule: string | null, 
-/**
- * True when the exact rule would hold everywhere: the window asks once more.
- */
-rule_is_everywhere: boolean, asked_at: number, seconds_left: number, seconds_total: number, 
+rules: Array<OfferedRule>, asked_at: number, seconds_left: number, seconds_total: number, 
 /**
  * Other questions behind this one.
  */
@@ -187,6 +208,12 @@ waiting_behind: number,
  * A question of the script (`ask`) instead of a tool: its answers to choose from; empty for a typed answer.
  */
 options: Array<string> | null, };
+export type OfferedRule = { scope: RuleScope, 
+/**
+ * The exact rule in words.
+ */
+text: string, };
+export type RuleScope = "graph" | "project" | "everywhere";
 export type Effect = { real_path: string | null, folder: string | null, 
 /**
  * Unified diff for a file edit or write.
@@ -196,7 +223,7 @@ diff: string | null, command_line: string | null, host: string | null,
  * Present for commands: true when sandboxed.
  */
 sandboxed: boolean | null, };
-export type ApprovalAnswer = { "answer": "once" } | { "answer": "this_run" } | { "answer": "always" } | { "answer": "deny", note: string | null, } | { "answer": "option", index: number, } | { "answer": "text", text: string, };
+export type ApprovalAnswer = { "answer": "once" } | { "answer": "this_run" } | { "answer": "always", scope: RuleScope, } | { "answer": "deny", note: string | null, } | { "answer": "option", index: number, } | { "answer": "text", text: string, };
 export type ToolSetting = { tool: string, title: string, description: string, 
 /**
  * Where it comes from: `built in`, or the MCP server's name.
@@ -410,11 +437,13 @@ export type Commands = {
   settings_get: { args: {  }; answer: SettingsView };
   settings_update: { args: { change: SettingsChange }; answer: SettingsView };
   folder_pick: { args: {  }; answer: string | null };
+  file_save: { args: { file: ExportedFile }; answer: string | null };
   folder_add: { args: { path: string, access: FolderAccess }; answer: SettingsView };
   folder_remove: { args: { path: string }; answer: SettingsView };
   secret_store_choose: { args: { choice: SecretStoreChoice }; answer: ConnectionsView };
   doctor_run: { args: {  }; answer: DoctorReport };
   window_ready: { args: {  }; answer: null };
+  app_quit: { args: {  }; answer: null };
   log_ui: { args: { level: string, message: string }; answer: null };
 };
 export type PopupCommands = {

@@ -22,11 +22,12 @@ export function asErrorView(thrown: unknown): ErrorView {
     return {
       code: String(seen.code),
       message: String(seen.message),
+      facts: seen.facts ?? {},
       field: seen.field ?? null,
       line: seen.line ?? null,
       column: seen.column ?? null,
     };
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return { code: "unexpected", message, field: null, line: null, column: null };
+  return { code: "unexpected", message, facts: {}, field: null, line: null, column: null };
 }

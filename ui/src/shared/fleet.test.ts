@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 
 import { failedRun, runningRun } from "../platform/fake/story";
-import { applyEvents, emptyFleet, hasGap } from "./fleet";
+import { applyEvents, emptyFleet } from "./fleet";
+import { hasGap } from "./heard";
 import { phaseRows } from "./phases";
 
 const START = Date.parse("2026-11-29T14:04:11Z");
@@ -46,4 +47,19 @@ test("an agent that asks looks like it until the answer comes", () => {
   expect(fleet.agents.get(21)?.look).toBe("asking");
   applyEvents(fleet, [{ seq: fleet.seq + 1, at: new Date(START + 101_000).toISOString(), kind: "approval_answered", call: 4, approval: 7, answer: "allowed once", by: "you", waited_ms: 4000 }]);
   expect(fleet.agents.get(21)?.look).toBe("running");
+});
+test("streamed text has no number: each piece is heard once, whatever comes twice or in pieces", () => {
+  const events = runningRun(START);
+  const fleet = emptyFleet();
+  applyEvents(fleet, events);
+  const text = () => fleet.agents.get(20)?.said.flatMap((said) => (said.kind === "text" ? [said.text] : [])).join("") ?? "";
+  const before = text();
+  expect(before).toContain("Three writers");
+  const heard = fleet.agents.get(20)?.heard ?? 0;
+  expect(applyEvents(fleet, events)).toBe(false);
+  const piece = (from: number, words: string) => ({ seq: 0, at: new Date(START).toISOString(), kind: "agent_text" as const, agent: 20, from, text: words });
+  applyEvents(fleet, [piece(heard, " it is "), piece(heard, " it is "), piece(heard + 4, "is reset.")]);
+  expect(text()).toBe(`${before} it is reset.`);
+  expect(hasGap(fleet, [piece(heard + 100, "later")])).toBe(true);
+  expect(hasGap(fleet, [piece(heard + 13, "a"), piece(heard + 14, "b")])).toBe(false);
 });

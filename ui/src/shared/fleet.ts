@@ -1,7 +1,9 @@
 // The story of one execution, read from its events: the single source for the live picture, the waterfall and the transcripts.
-// Pure and incremental: events may come in batches, twice, or after a reload; `seq` decides.
+// Pure and incremental: events may come in batches, twice, or after a reload. `seq` decides; streamed text has none and is known by its place
+// in its agent's text.
 import type { FleetEvent, RulingWord } from "../generated/types";
 import type { Look } from "./states";
+import { hearText } from "./heard";
 
 export interface CallState {
   call: number;
@@ -11,6 +13,7 @@ export interface CallState {
   ruling: RulingWord;
   rule: string;
   line: number | null;
+  called: readonly string[];
   at: number;
   asked: { approval: number; at: number } | null;
   answer: { answer: string; by: string; waitedMs: number } | null;
@@ -24,6 +27,8 @@ export interface AgentState {
   wave: number | null;
   model: string;
   line: number | null;
+  /** Slugs of the called Graphs it stands in; its line is of the last. */
+  called: readonly string[];
   prompt: string;
   look: Look;
   replayed: boolean;
@@ -36,6 +41,8 @@ export interface AgentState {
   code: string | null;
   message: string | null;
   said: Said[];
+  /** How much of its text is known, in characters as JavaScript counts them. */
+  heard: number;
   /** From and to of each wait for the owner; `to` is null while it lasts. */
   waits: { from: number; to: number | null; answer: string | null }[];
   retries: { at: number; why: string }[];
@@ -72,28 +79,25 @@ export interface FleetState {
   ended: { status: string; reason: string; error: string | null; line: number | null; at: number } | null;
 }
 
-const TEXT_KEPT = 200_000; // characters of an agent's text held in the window; the whole stands in the history
-
 export function emptyFleet(): FleetState {
   return { seq: 0, runId: null, startedAt: null, lastAt: 0, ceiling: 0, spent: 0, held: 0, cost: null, agents: new Map(), calls: new Map(), phases: [], waves: new Map(), logs: [], asking: 0, ended: null };
 }
 
 /** Applies what is new; true when anything was. Events already seen change nothing. */
 export function applyEvents(fleet: FleetState, events: readonly FleetEvent[]): boolean {
-  const before = fleet.seq;
+  let isNew = false;
   for (const event of events) {
+    if (event.kind === "agent_text") {
+      isNew = hearText(fleet, event) || isNew;
+      continue;
+    }
     if (event.seq <= fleet.seq) continue;
+    isNew = true;
     fleet.seq = event.seq;
     fleet.lastAt = Date.parse(event.at);
     applyOne(fleet, event, fleet.lastAt);
   }
-  return fleet.seq !== before;
-}
-
-/** A number is missing between what is known and what came: the caller asks for it. */
-export function hasGap(fleet: FleetState, events: readonly FleetEvent[]): boolean {
-  const first = events.find((event) => event.seq > fleet.seq);
-  return first !== undefined && first.seq !== fleet.seq + 1;
+  return isNew;
 }
 
 function newAgent(event: Extract<FleetEvent, { kind: "agent_queued" }>, at: number): AgentState {
@@ -104,6 +108,7 @@ function newAgent(event: Extract<FleetEvent, { kind: "agent_queued" }>, at: numb
     wave: event.wave ?? null,
     model: event.model,
     line: event.line ?? null,
+    called: event.called ?? [],
     prompt: event.prompt,
     look: "waiting",
     replayed: false,
@@ -116,6 +121,7 @@ function newAgent(event: Extract<FleetEvent, { kind: "agent_queued" }>, at: numb
     code: null,
     message: null,
     said: [],
+    heard: 0,
     waits: [],
     retries: [],
   };
@@ -159,12 +165,13 @@ function applyOne(fleet: FleetState, event: FleetEvent, at: number): void {
     case "fleet_finished":
       finish(fleet, event, at);
       return;
+    case "agent_text":
+      return;
     case "agent_queued":
       fleet.agents.set(event.agent, newAgent(event, at));
       return;
     case "agent_started":
     case "model_call":
-    case "agent_text":
     case "agent_finished":
     case "retry":
       applyToAgent(fleet, event, at);
@@ -183,7 +190,7 @@ function setWave(fleet: FleetState, wave: number, change: Partial<WaveState>): v
   if (known) Object.assign(known, change);
 }
 
-type AgentEvent = Extract<FleetEvent, { kind: "agent_started" | "model_call" | "agent_text" | "agent_finished" | "retry" }>;
+type AgentEvent = Extract<FleetEvent, { kind: "agent_started" | "model_call" | "agent_finished" | "retry" }>;
 
 function applyToAgent(fleet: FleetState, event: AgentEvent, at: number): void {
   const agent = event.agent == null ? undefined : fleet.agents.get(event.agent);
@@ -197,12 +204,6 @@ function applyToAgent(fleet: FleetState, event: AgentEvent, at: number): void {
       agent.estimated ||= event.estimated;
       if (event.cost !== null) agent.cost = (agent.cost ?? 0) + event.cost;
       return;
-    case "agent_text": {
-      const last = agent.said.at(-1);
-      if (last?.kind !== "text") agent.said.push({ kind: "text", text: event.text });
-      else if (last.text.length < TEXT_KEPT) last.text += event.text;
-      return;
-    }
     case "retry":
       agent.retries.push({ at, why: event.why });
       agent.said.push({ kind: "retry", why: event.why, attempt: event.attempt, waitMs: event.wait_ms });
@@ -235,7 +236,7 @@ type CallEvent = Extract<FleetEvent, { kind: "tool_call" | "approval_asked" | "a
 function applyToCall(fleet: FleetState, event: CallEvent, at: number): void {
   if (event.kind === "tool_call") {
     const agent = event.agent ?? null;
-    fleet.calls.set(event.call, { call: event.call, agent, tool: event.tool, input: event.input, ruling: event.ruling, rule: event.rule, line: event.line ?? null, at, asked: null, answer: null, result: null });
+    fleet.calls.set(event.call, { call: event.call, agent, tool: event.tool, input: event.input, ruling: event.ruling, rule: event.rule, line: event.line ?? null, called: event.called ?? [], at, asked: null, answer: null, result: null });
     if (agent !== null) fleet.agents.get(agent)?.said.push({ kind: "call", call: event.call });
     return;
   }

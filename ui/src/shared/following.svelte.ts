@@ -4,7 +4,8 @@ import { onDestroy } from "svelte";
 import type { ErrorView, ExecutionDetail, FleetEvent } from "../generated/types";
 import { asErrorView, platform } from "../platform";
 import { hear } from "./events";
-import { applyEvents, emptyFleet, hasGap, type FleetState } from "./fleet";
+import { applyEvents, emptyFleet, type FleetState } from "./fleet";
+import { hasGap } from "./heard";
 
 type Seen = { at: "loading"; since: number } | { at: "failed"; error: ErrorView } | { at: "ready"; value: ExecutionDetail };
 
@@ -33,7 +34,7 @@ export class Following {
       const value = await platform.call("execution_open", { execution_id: this.executionId });
       if (this.#gone) return;
       this.seen = { at: "ready", value };
-      this.take(value.events);
+      this.#takeWhole(value.events);
     } catch (thrown) {
       if (!this.#gone && this.seen.at !== "ready") this.seen = { at: "failed", error: asErrorView(thrown) };
     }
@@ -47,11 +48,24 @@ export class Following {
     this.#frame = 0;
     if (!this.#gone) this.fleet = { ...this.#draft };
   }
+  /** The whole story: told anew from its beginning, unless more was heard while it was on its way. */
+  #takeWhole(events: readonly FleetEvent[]): void {
+    const whole = emptyFleet();
+    applyEvents(whole, events);
+    if (whole.seq < this.#draft.seq) return void applyEvents(this.#draft, events);
+    // Text heard since then stands behind what the story holds of its agent.
+    for (const [id, agent] of whole.agents) {
+      const known = this.#draft.agents.get(id);
+      if (known && known.heard > agent.heard) whole.agents.set(id, { ...agent, said: known.said, heard: known.heard });
+    }
+    this.#draft = whole;
+    this.#frame ||= requestAnimationFrame(() => this.#show());
+  }
   async #fillGap(): Promise<void> {
     if (this.#asking) return;
     this.#asking = true;
     try {
-      this.take(await platform.call("execution_events", { execution_id: this.executionId, after: this.#draft.seq }));
+      this.#takeWhole(await platform.call("execution_events", { execution_id: this.executionId, after: 0 }));
     } catch {
       // The next event finds the gap again and asks again.
     } finally {

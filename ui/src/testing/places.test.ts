@@ -59,10 +59,10 @@ describe("every place shows each of its states", () => {
 test("names, results and errors are always text", async () => {
   const evil = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>';
   const poison = (desk: FakeDesk) => {
-    for (const { row } of desk.graphs) Object.assign(row, { name: evil, description: evil, slug: "evil", gained: [evil] });
+    for (const { row } of desk.graphs) Object.assign(row, { name: evil, description: evil, slug: "evil", gained: [{ what: "tool", name: evil }] });
     for (const run of desk.runs) Object.assign(run, { graph: evil });
     desk.connections = { ...desk.connections, problem: evil, projects: desk.connections.projects.map((project) => ({ ...project, name: evil })), agents: desk.connections.agents.map((agent) => ({ ...agent, name: evil })) };
-    desk.approvals = { ...desk.approvals, waiting: desk.approvals.waiting.map((question) => ({ ...question, graph: evil, agent: evil, arguments: evil, because: evil, exact_rule: evil, effect: { ...question.effect, command_line: null, folder: evil } })) };
+    desk.approvals = { ...desk.approvals, waiting: desk.approvals.waiting.map((question) => ({ ...question, graph: evil, agent: evil, arguments: evil, because: evil, rules: [{ scope: "everywhere", text: evil }], effect: { ...question.effect, command_line: null, folder: evil } })) };
   };
   for (const place of ["graphs", "runs", "sharing", "approvals", "connections"] as const) {
     await open(place, "normal", undefined, poison);

@@ -47,3 +47,14 @@ test("markup holds no words of its own", () => {
   // The word of the API in the drawing of the first run is code, not language.
   expect(found.filter((line) => !line.endsWith(": parallel"))).toEqual([]);
 });
+test("every refusal of the desktop and of the server has its sentence in the catalogue", () => {
+  const root = resolve(SRC, "../..");
+  const read = (folder: string) => files(join(root, folder)).filter((path) => path.endsWith(".rs")).map((path) => readFileSync(path, "utf8")).join("\n");
+  const said = read("crates/device/src/desk") + read("src-tauri/src");
+  const codes = [...said.matchAll(/\b(?:error|refused)\(\s*"([a-z_]+)"/g), ...readFileSync(join(root, "server/src/http_error.rs"), "utf8").matchAll(/ = "([a-z_]+)", [A-Z_]+, (?:true|false);/g)].map((match) => match[1] ?? "");
+  expect(codes.length).toBeGreaterThan(60);
+  // Said by `graph-deskd` on the command line, never to the window.
+  const ELSEWHERE = ["graph_unknown", "project_unknown", "project_ambiguous", "window_only", "no_window", "nothing"];
+  const words = new Set(Object.keys(en));
+  expect([...new Set(codes)].filter((code) => !words.has(`error.${code}`) && !ELSEWHERE.includes(code))).toEqual([]);
+});

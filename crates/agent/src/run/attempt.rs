@@ -40,7 +40,7 @@ impl Running {
         let started = Instant::now();
         let on_text = |text: &str| {
             if let Some(agent) = self.with.caller.agent {
-                self.with.record.tell(FleetWhat::AgentText { agent, text: text.to_owned() });
+                self.with.record.tell(FleetWhat::AgentText { agent, from: 0, text: text.to_owned() });
             }
         };
         let result = self.model.model.call(request, &on_text).await;

@@ -78,7 +78,7 @@ async fn a_text_is_the_answer_and_its_tokens_are_settled() {
     assert!((answer.cost.unwrap() - 0.00027).abs() < 1e-12);
     assert_eq!(fleet.spent(), (107, 0));
     let events = fleet.desk.record.events();
-    assert!(events.contains(&FleetWhat::AgentText { agent: 1, text: "héllo".into() }));
+    assert!(events.contains(&FleetWhat::AgentText { agent: 1, from: 0, text: "héllo".into() }));
     assert!(events.iter().any(|e| matches!(e, FleetWhat::ModelCall { turn: 1, attempt: 1, input: 100, output: 7, estimated: false, .. })));
 }
 

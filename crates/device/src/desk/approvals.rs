@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     store::{LOG_ROWS_MAX, RuleRecord, RulingRecord},
-    view::{ApprovalAnswer, ApprovalQuestion, ApprovalsView, Effect, ErrorView, RuleDraft, RuleRow, Ruling, RulingLogRow, ToolSetting, Topic},
+    view::{
+        ApprovalAnswer, ApprovalQuestion, ApprovalsView, Effect, ErrorView, OfferedRule, RuleDraft, RuleRow, RuleScope, Ruling, RulingLogRow,
+        ToolSetting, Topic,
+    },
 };
 
 const LOG_ROWS: u64 = 200;
@@ -67,8 +70,9 @@ impl Desk {
             ApprovalAnswer::Once => OwnersAnswer::Once,
             ApprovalAnswer::ThisRun => OwnersAnswer::Run,
             ApprovalAnswer::Deny { note } => OwnersAnswer::Deny { note },
-            ApprovalAnswer::Always => {
-                let rule = waiting.rules.into_iter().next().ok_or_else(|| answer_error(AnswerError::NotOffered(approval)))?;
+            ApprovalAnswer::Always { scope } => {
+                let offered = waiting.rules.into_iter().find(|rule| scope_view(rule.scope) == scope);
+                let rule = offered.ok_or_else(|| answer_error(AnswerError::NotOffered(approval)))?;
                 OwnersAnswer::Always(Box::new(rule))
             }
             ApprovalAnswer::Option { index } => {
@@ -223,7 +227,6 @@ impl Desk {
 fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> ApprovalQuestion {
     let total = total.max(w.seconds_left);
     let options = options_of(&w);
-    let rule = w.rules.first();
     ApprovalQuestion {
         approval: w.id,
         execution_id: w.execution.to_string(),
@@ -235,8 +238,7 @@ fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> Approva
         title: if options.is_some() { w.effect.sentence.clone() } else { title_of(&w.tool) },
         tool: w.tool,
         arguments: w.input_shown,
-        exact_rule: rule.map(Rule::sentence),
-        rule_is_everywhere: rule.is_some_and(|r| r.scope == Scope::Everywhere),
+        rules: w.rules.iter().map(|rule| OfferedRule { scope: scope_view(rule.scope), text: rule.sentence() }).collect(),
         effect: Effect {
             real_path: w.effect.real_path.map(|p| p.display().to_string()),
             folder: w.effect.folder.map(|p| p.display().to_string()),
@@ -251,6 +253,14 @@ fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> Approva
         seconds_total: total,
         waiting_behind,
         options,
+    }
+}
+
+const fn scope_view(scope: Scope) -> RuleScope {
+    match scope {
+        Scope::Graph(_) => RuleScope::Graph,
+        Scope::Project(_) => RuleScope::Project,
+        Scope::Everywhere => RuleScope::Everywhere,
     }
 }
 
@@ -308,7 +318,12 @@ fn pattern_of(tool: Option<&ToolDefinition>, text: &str) -> Result<Pattern, Erro
 
 fn unknown_tool(tool: &str, known: &[ToolDefinition]) -> ErrorView {
     let names: Vec<&str> = known.iter().map(|d| d.name.as_str()).collect();
-    ErrorView { field: Some("tool".into()), ..error("tool_unknown", format!("There is no tool named {tool}. The tools are {}.", names.join(", "))) }
+    ErrorView {
+        field: Some("tool".into()),
+        ..error("tool_unknown", format!("There is no tool named {tool}. The tools are {}.", names.join(", ")))
+            .with("tool", tool)
+            .with("tools", names.join(", "))
+    }
 }
 
 fn answer_error(e: AnswerError) -> ErrorView {

@@ -4,6 +4,7 @@
 //! lies beside the socket (mode 0600): a sandboxed tool may reach the socket but cannot read the app's own folder.
 //! Invariant: nobody answers an agent's question through here.
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -45,6 +46,8 @@ enum Reply {
 struct Said {
     code: String,
     message: String,
+    #[serde(default)]
+    facts: BTreeMap<String, String>,
     field: Option<String>,
     line: Option<u32>,
     column: Option<u32>,
@@ -142,7 +145,7 @@ mod unix {
             };
             let reply = match reply {
                 Ok(value) => Reply::Ok(value),
-                Err(ErrorView { code, message, field, line, column }) => Reply::Error(Said { code, message, field, line, column }),
+                Err(ErrorView { code, message, facts, field, line, column }) => Reply::Error(Said { code, message, facts, field, line, column }),
             };
             let mut text = serde_json::to_vec(&reply)?;
             text.push(b'\n');
@@ -162,7 +165,9 @@ mod unix {
         BufReader::new(reader).read_line(&mut line).await.map_err(ControlError::Broken)?;
         match serde_json::from_str(&line).map_err(|e| ControlError::Broken(e.into()))? {
             Reply::Ok(value) => Ok(value),
-            Reply::Error(Said { code, message, field, line, column }) => Err(ControlError::Refused(ErrorView { code, message, field, line, column })),
+            Reply::Error(Said { code, message, facts, field, line, column }) => {
+                Err(ControlError::Refused(ErrorView { code, message, facts, field, line, column }))
+            }
         }
     }
 }

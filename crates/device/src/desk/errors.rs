@@ -6,7 +6,15 @@ use crate::{
 };
 
 pub fn error(code: &str, message: impl Into<String>) -> ErrorView {
-    ErrorView { code: code.to_owned(), message: message.into(), field: None, line: None, column: None }
+    ErrorView { code: code.to_owned(), message: message.into(), facts: Default::default(), field: None, line: None, column: None }
+}
+
+impl ErrorView {
+    /// With a fact of its sentence by name, for the window's own words.
+    pub(crate) fn with(mut self, name: &str, fact: impl ToString) -> Self {
+        self.facts.insert(name.to_owned(), fact.to_string());
+        self
+    }
 }
 
 pub fn bad_argument(field: Option<&str>, message: impl Into<String>) -> ErrorView {
@@ -23,6 +31,7 @@ impl From<StoreError> for ErrorView {
         };
         tracing::error!("{e:?}");
         error(code, format!("The profile's database could not be used: {e}. Nothing was changed. Run Doctor in Settings, or start again."))
+            .with("why", &e)
     }
 }
 
@@ -30,13 +39,18 @@ impl From<GraphError> for ErrorView {
     fn from(e: GraphError) -> Self {
         match e {
             GraphError::Unknown(_) => error("graph_gone", "This Graph is gone: it was deleted. Its runs are still in the history."),
-            GraphError::VersionUnknown(_, version) => error("version_gone", format!("There is no version {version} of this Graph.")),
-            GraphError::SlugTaken(slug) => {
-                ErrorView { field: Some("slug".into()), ..error("slug_taken", format!("Another Graph has the slug {slug}. Choose another one.")) }
+            GraphError::VersionUnknown(_, version) => {
+                error("version_gone", format!("There is no version {version} of this Graph.")).with("version", version)
             }
+            GraphError::SlugTaken(slug) => ErrorView {
+                field: Some("slug".into()),
+                ..error("slug_taken", format!("Another Graph has the slug {slug}. Choose another one.")).with("slug", &slug)
+            },
             GraphError::TooLong { field, chars, max } => ErrorView {
                 field: Some(field.into()),
                 ..error("too_long", format!("The {field} has {chars} characters; {max} are allowed. Shorten it."))
+                    .with("chars", chars)
+                    .with("max", max)
             },
             GraphError::SourceTooLong(_) | GraphError::SchemaTooLong(_) => error("too_long", capital(&format!("{e}."))),
             GraphError::NoName => ErrorView { field: Some("name".into()), ..error("no_name", "A Graph needs a name.") },
@@ -50,8 +64,10 @@ impl From<SharingError> for ErrorView {
         match e {
             SharingError::ProjectUnknown(_) => error("project_gone", "This project is gone from the Graph Queue. Create it again in Connections."),
             SharingError::GraphUnknown(_) => error("graph_gone", "This Graph is gone: it was deleted."),
-            SharingError::NotReady { .. } => error("not_ready", format!("{e} Set it to ready first.")),
-            SharingError::Full(_) => error("ticks_full", e.to_string()),
+            SharingError::NotReady { ref name, .. } => error("not_ready", format!("{e} Set it to ready first.")).with("name", name),
+            SharingError::Full(ref project) => {
+                error("ticks_full", e.to_string()).with("project", project).with("limit", domain::limits::SESSIONS_PER_SYNC_MAX)
+            }
             SharingError::Store(e) => e.into(),
         }
     }

@@ -1,8 +1,11 @@
 //! Runs: start, stop, history, one execution in full.
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use domain::{
-    ExecutionId, ProjectId, RawJson,
+    ExecutionId, ProjectId, RawJson, Timestamp,
     limits::ARGUMENTS_BYTES_MAX,
     wire::event::{FleetEvent, FleetWhat},
 };
@@ -15,7 +18,7 @@ use super::{
 use crate::{
     relay::{RunFeed, RunGraphs, RunRequest},
     runs::ReceiptLine,
-    store::{Channel, Delivery as Delivered, ExecutionQuery, ExecutionRecord, NewExecution, Origin},
+    store::{Channel, Delivery as Delivered, ExecutionQuery, ExecutionRecord, NewExecution, Origin, Piece},
     view::{
         CommandOrigin, Delivery, ErrorView, ExecutionDetail, ExecutionFilter, ExecutionPage, ExecutionRow, ExecutionState, ExportedFile, LedgerRow,
     },
@@ -72,7 +75,18 @@ impl Desk {
         }
         let text = filter.text.filter(|t| !t.trim().is_empty());
         let agent = filter.agent.filter(|a| !a.is_empty());
-        let page = self.store.executions(&ExecutionQuery { graph, project, agent, state: filter.state, of_commands, text, before, limit })?;
+        let page = self.store.executions(&ExecutionQuery {
+            graph,
+            project,
+            agent,
+            state: filter.state,
+            of_commands,
+            text,
+            since: filter.since.map(Timestamp::from_ms),
+            until: filter.until.map(Timestamp::from_ms),
+            before,
+            limit,
+        })?;
         let names = self.project_names()?;
         let next = page.rows.last().filter(|_| page.more).map(|last| last.number.to_string());
         let rows = page.rows.iter().map(|record| self.execution_row(record, &names)).collect::<Result<_, _>>()?;
@@ -185,10 +199,16 @@ impl Desk {
         let events = self.store.events(execution, after)?;
         let mut texts: Vec<FleetEvent> = Vec::new();
         let mut places: Vec<u64> = Vec::new();
-        for (agent, pieces) in self.store.transcripts(execution)? {
-            for piece in pieces.into_iter().filter(|p| p.after >= after) {
-                places.push(piece.after);
-                texts.push(FleetEvent { seq: 0, at: piece.at, what: FleetWhat::AgentText { agent, text: piece.text } });
+        let said: BTreeMap<u64, Vec<Piece>> = self.executor.texts(execution).into_iter().chain(self.store.transcripts(execution)?).collect();
+        for (agent, pieces) in said {
+            let mut from = 0;
+            for piece in pieces {
+                let at_unit = from;
+                from += piece.text.encode_utf16().count() as u64;
+                if piece.after >= after {
+                    places.push(piece.after);
+                    texts.push(FleetEvent { seq: 0, at: piece.at, what: FleetWhat::AgentText { agent, from: at_unit, text: piece.text } });
+                }
             }
         }
         let mut placed: Vec<(u64, bool, FleetEvent)> = events.into_iter().map(|e| (e.seq, false, e)).collect();

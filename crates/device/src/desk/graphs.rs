@@ -16,8 +16,8 @@ use super::{
 use crate::{
     store::{ExecutionRecord, Graph, GraphEdit, NewGraph, Settings, VersionFacts},
     view::{
-        ErrorView, ExportedFile, GraphChange, GraphDetail, GraphRow, GraphStatus, Inspection, LastExecution, Powers, Severity, SourceFault,
-        TemplateRow, ToolPower, VersionRow,
+        ErrorView, ExportedFile, GainedPower, GraphChange, GraphDetail, GraphRow, GraphStatus, Inspection, LastExecution, Powers, Severity,
+        SourceFault, TemplateRow, ToolPower, VersionRow,
     },
 };
 
@@ -220,7 +220,7 @@ impl Desk {
     pub(super) fn around(&self) -> Result<Around, ErrorView> {
         let folders = self.store.folders()?.into_iter().map(|f| match f.access {
             agent::tools::Access::Read => f.path.display().to_string(),
-            agent::tools::Access::Write => format!("{} (write)", f.path.display()),
+            agent::tools::Access::Write => format!("{}{}", f.path.display(), powers::WRITE),
         });
         Ok(Around {
             projects: self.store.projects()?.into_iter().map(|p| (p.id.to_string(), p.name)).collect(),
@@ -246,20 +246,20 @@ impl Desk {
         })
     }
 
-    /// Powers gained since any project ticked it, in words.
-    pub(super) fn gained(&self, graph: &Graph, around: &Around) -> Result<Vec<String>, ErrorView> {
+    /// Powers gained since any project ticked it.
+    pub(super) fn gained(&self, graph: &Graph, around: &Around) -> Result<Vec<GainedPower>, ErrorView> {
         let ticks: Vec<_> = around.ticks.iter().filter(|t| t.graph == graph.id).collect();
         if ticks.is_empty() {
             return Ok(Vec::new());
         }
         let now = self.snapshot(graph, around)?;
-        let mut words: Vec<String> = Vec::new();
-        for word in ticks.iter().flat_map(|t| powers::gained(&t.powers, &now)) {
-            if !words.contains(&word) {
-                words.push(word);
+        let mut all: Vec<GainedPower> = Vec::new();
+        for power in ticks.iter().flat_map(|t| powers::gained(&t.powers, &now)) {
+            if !all.contains(&power) {
+                all.push(power);
             }
         }
-        Ok(words)
+        Ok(all)
     }
 
     pub(super) fn graph_row(&self, graph: Graph, around: &Around) -> Result<GraphRow, ErrorView> {
@@ -336,6 +336,7 @@ fn refuse_faults(inspection: &Inspection) -> Result<(), ErrorView> {
             line: Some(fault.line),
             column: Some(fault.column),
             ..error("source_faulty", format!("Line {}: {} The Graph cannot be ready until this is mended.", fault.line, ended(&fault.message)))
+                .with("why", ended(&fault.message))
         }),
     }
 }

@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::view::{FolderAccess, GainedPower};
+
+/// How a folder that may be written is told from one that may be read, in a stored snapshot.
+pub const WRITE: &str = " (write)";
+
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
@@ -22,26 +27,27 @@ impl Snapshot {
         serde_json::to_string(self).unwrap_or_else(|_| "{}".into())
     }
 
-    /// What `now` may do beyond this, in words; empty when nothing.
-    pub fn gained(&self, now: &Self) -> Vec<String> {
-        let mut words = Vec::new();
-        for (what, before, after) in
-            [("Tool", &self.tools, &now.tools), ("Model", &self.models, &now.models), ("Folder", &self.folders, &now.folders)]
-        {
-            words.extend(after.difference(before).map(|name| format!("{what} {name}")));
-        }
+    /// What `now` may do beyond this; empty when nothing.
+    pub fn gained(&self, now: &Self) -> Vec<GainedPower> {
+        let mut all = Vec::new();
+        all.extend(now.tools.difference(&self.tools).map(|name| GainedPower::Tool { name: name.clone() }));
+        all.extend(now.models.difference(&self.models).map(|name| GainedPower::Model { name: name.clone() }));
+        all.extend(now.folders.difference(&self.folders).map(|folder| match folder.strip_suffix(WRITE) {
+            Some(path) => GainedPower::Folder { path: path.to_owned(), access: FolderAccess::Write },
+            None => GainedPower::Folder { path: folder.clone(), access: FolderAccess::Read },
+        }));
         if now.token_ceiling > self.token_ceiling {
-            words.push(format!("Token ceiling {} → {}", grouped(self.token_ceiling), grouped(now.token_ceiling)));
+            all.push(GainedPower::TokenCeiling { before: self.token_ceiling, after: now.token_ceiling });
         }
         if now.max_concurrency > self.max_concurrency {
-            words.push(format!("Agents at once {} → {}", self.max_concurrency, now.max_concurrency));
+            all.push(GainedPower::AgentsAtOnce { before: self.max_concurrency, after: now.max_concurrency });
         }
-        words
+        all
     }
 }
 
 /// A snapshot of another version that cannot be read says nothing about what was seen: everything counts as gained.
-pub fn gained(stored: &str, now: &Snapshot) -> Vec<String> {
+pub fn gained(stored: &str, now: &Snapshot) -> Vec<GainedPower> {
     let before: Snapshot = serde_json::from_str(stored).unwrap_or_default();
     before.gained(now)
 }
@@ -68,11 +74,18 @@ mod tests {
         let before =
             Snapshot { tools: ["read_file".into(), "write_file".into()].into(), token_ceiling: 200_000, max_concurrency: 4, ..Snapshot::default() };
         let mut now = before.clone();
-        assert_eq!(gained(&before.to_json(), &now), Vec::<String>::new());
+        assert_eq!(gained(&before.to_json(), &now), []);
         now.tools = ["read_file".into(), "run_command".into()].into();
         now.folders.insert("/home/ada (write)".into());
         now.token_ceiling = 1_000_000;
         now.max_concurrency = 2;
-        assert_eq!(gained(&before.to_json(), &now), ["Tool run_command", "Folder /home/ada (write)", "Token ceiling 200,000 → 1,000,000"]);
+        assert_eq!(
+            gained(&before.to_json(), &now),
+            [
+                GainedPower::Tool { name: "run_command".into() },
+                GainedPower::Folder { path: "/home/ada".into(), access: FolderAccess::Write },
+                GainedPower::TokenCeiling { before: 200_000, after: 1_000_000 }
+            ]
+        );
     }
 }

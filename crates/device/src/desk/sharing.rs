@@ -12,7 +12,7 @@ use super::{
 use crate::{
     runs::Executor,
     sharing::AsksOf,
-    store::Store,
+    store::{Origin, Store},
     view::{AttentionRow, BrowserView, ErrorView, SharedProject, SharingRow, SharingView, VisibleSession},
 };
 
@@ -114,6 +114,10 @@ impl Desk {
             Ok::<_, ErrorView>(AttentionRow {
                 command_id: row.command.to_string(),
                 execution_id: row.execution.map(|id| id.to_string()),
+                project_id: record.as_ref().and_then(|r| match &r.origin {
+                    Origin::Command(facts) => Some(facts.project.to_string()),
+                    Origin::Owner => None,
+                }),
                 graph: record.map(|r| r.graph_name).unwrap_or_else(|| "A command that never ran".into()),
                 server_says: row.last_error.unwrap_or_default(),
                 tries: row.tries,

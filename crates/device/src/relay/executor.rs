@@ -165,7 +165,16 @@ mod tests {
         let story = [
             FleetWhat::FleetStarted { run_id: run_id.clone(), ceiling: 10, max_concurrency: 1, seed: 1 },
             FleetWhat::Phase { title: "Read".into() },
-            FleetWhat::AgentQueued { agent: 1, label: "reader".into(), phase: None, wave: None, model: "m".into(), line: None, prompt: "p".into() },
+            FleetWhat::AgentQueued {
+                agent: 1,
+                label: "reader".into(),
+                phase: None,
+                wave: None,
+                model: "m".into(),
+                line: None,
+                called: Vec::new(),
+                prompt: "p".into(),
+            },
             FleetWhat::ToolCall {
                 call: 7,
                 agent: Some(1),
@@ -174,6 +183,7 @@ mod tests {
                 ruling: RulingWord::Ask,
                 rule: "r".into(),
                 line: None,
+                called: Vec::new(),
             },
             FleetWhat::ApprovalAsked { call: 7, approval: 1, seconds_left: 600 },
             FleetWhat::Ledger { spent: 5, held: 0, ceiling: 10, cost: None },

@@ -65,6 +65,7 @@ impl Host {
             phase: self.story.counts().phase,
             line,
             graphs: chain.iter().map(|m| m.at).collect(),
+            called: slugs.iter().skip(1).map(ToString::to_string).collect(),
             narrowed_to: chain.iter().filter_map(|m| m.tools.clone()).collect(),
         }
     }

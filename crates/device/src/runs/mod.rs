@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ports::{BoxFuture, Clock, Random},
     relay::{RunFeed, RunGraphs, RunRequest},
-    store::{Beginning, EndFacts, GraphVersion, Origin, Store, StoreError},
+    store::{Beginning, EndFacts, GraphVersion, Origin, Piece, Store, StoreError},
     view::{DeskEvent, LedgerRow, Topic},
 };
 use host::{Host, Member};
@@ -169,6 +169,11 @@ impl Executor {
     }
 
     /// Everything that runs now, oldest first.
+    /// What the agents of a running execution have said that are still at work.
+    pub fn texts(&self, execution: &ExecutionId) -> Vec<(u64, Vec<Piece>)> {
+        lock(&self.0.live).get(execution).map(|live| live.story.texts()).unwrap_or_default()
+    }
+
     pub fn running(&self) -> Vec<Running> {
         let mut all: Vec<Running> = lock(&self.0.live)
             .iter()

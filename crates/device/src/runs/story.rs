@@ -1,7 +1,8 @@
 //! The story of one execution: each event gets its number and time here, is stored, and only then shown.
 //!
 //! A writer task stores what has gathered while it stored the last batch, so a busy fleet costs one transaction per batch, not per event.
-//! Streamed text (`agent_text`) has no number; it is kept compressed in the transcripts, beside the number it came after.
+//! Streamed text (`agent_text`) has no number but a place in its agent's text; it is kept here while the agent speaks and compressed in the
+//! transcripts afterwards, beside the number it came after.
 //! Invariant: numbers count from 1 without gaps, in the order in which the engine and the host told.
 use std::{
     collections::BTreeMap,
@@ -9,7 +10,7 @@ use std::{
 };
 
 use domain::{
-    ExecutionId,
+    ExecutionId, Timestamp,
     wire::event::{AgentEnd, FleetEvent, FleetWhat},
 };
 use tokio::sync::{broadcast, mpsc};
@@ -28,10 +29,18 @@ pub struct Story {
 
 struct Told {
     seq: u64,
-    to_writer: Option<mpsc::UnboundedSender<(FleetEvent, RunningTotals)>>,
+    to_writer: Option<mpsc::UnboundedSender<Item>>,
     counts: Counts,
     labels: BTreeMap<u64, String>,
+    /// What agents have said that are still at work, and how many UTF-16 units it has.
+    texts: BTreeMap<u64, (u64, Vec<Piece>)>,
     feed: RunFeed,
+}
+
+/// An event with what was used so far, and the whole texts of agents that have ended.
+struct Item {
+    event: Option<(FleetEvent, RunningTotals)>,
+    texts: Vec<(u64, Vec<Piece>)>,
 }
 
 /// What the status bar and the history's row say of an execution, counted along with its events.
@@ -108,12 +117,13 @@ impl Story {
         feed: RunFeed,
     ) -> (Arc<Self>, tokio::task::JoinHandle<()>) {
         let (to_writer, from_story) = mpsc::unbounded_channel();
-        let told = Mutex::new(Told { seq: 0, to_writer: Some(to_writer), counts: Counts::default(), labels: BTreeMap::new(), feed });
+        let told =
+            Mutex::new(Told { seq: 0, to_writer: Some(to_writer), counts: Counts::default(), labels: BTreeMap::new(), texts: BTreeMap::new(), feed });
         let writer = tokio::spawn(write(execution, from_story, store, watchers));
         (Arc::new(Self { clock, told }), writer)
     }
 
-    pub fn tell(&self, what: FleetWhat) {
+    pub fn tell(&self, mut what: FleetWhat) {
         let at = self.clock.now();
         let mut told = self.lock();
         told.counts.count(&what);
@@ -124,12 +134,23 @@ impl Story {
         if let FleetWhat::AgentQueued { agent, label, .. } = &what {
             told.labels.insert(*agent, label.clone());
         }
+        if let FleetWhat::AgentText { agent, from, text } = &mut what {
+            let after = told.seq;
+            let (units, pieces) = told.texts.entry(*agent).or_default();
+            *from = *units;
+            *units += text.encode_utf16().count() as u64;
+            add_text(pieces, after, at, text);
+        }
+        let mut texts = Vec::new();
+        if let FleetWhat::AgentFinished { agent, .. } = &what {
+            texts.extend(told.texts.remove(agent).map(|(_, pieces)| (*agent, pieces)));
+        }
         let event = FleetEvent { seq: if is_text { 0 } else { told.seq }, at, what };
         told.feed.observe(&event);
         let counts = &told.counts;
         let totals = RunningTotals { tokens: counts.tokens, cost: counts.cost, agents_done: counts.agents_done, agents_failed: counts.agents_failed };
         if let Some(to_writer) = &told.to_writer {
-            let _ = to_writer.send((event, totals)); // the writer ends only after the story is closed
+            let _ = to_writer.send(Item { event: Some((event, totals)), texts }); // the writer ends only after the story is closed
         }
     }
 
@@ -142,9 +163,18 @@ impl Story {
         self.lock().labels.get(&agent).cloned()
     }
 
+    /// What agents have said that are still at work: the transcripts hold it once they have ended.
+    pub fn texts(&self) -> Vec<(u64, Vec<Piece>)> {
+        self.lock().texts.iter().map(|(agent, (_, pieces))| (*agent, pieces.clone())).collect()
+    }
+
     /// Nothing more will be told.
     pub fn close(&self) {
-        self.lock().to_writer = None;
+        let mut told = self.lock();
+        let texts = std::mem::take(&mut told.texts).into_iter().map(|(agent, (_, pieces))| (agent, pieces)).collect();
+        if let Some(to_writer) = told.to_writer.take() {
+            let _ = to_writer.send(Item { event: None, texts }); // the writer ends only after the story is closed
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {
@@ -152,28 +182,17 @@ impl Story {
     }
 }
 
-async fn write(
-    execution: ExecutionId,
-    mut story: mpsc::UnboundedReceiver<(FleetEvent, RunningTotals)>,
-    store: Store,
-    watchers: broadcast::Sender<DeskEvent>,
-) {
+async fn write(execution: ExecutionId, mut story: mpsc::UnboundedReceiver<Item>, store: Store, watchers: broadcast::Sender<DeskEvent>) {
     const BATCH: usize = 512;
-    let (mut batch, mut last_seq) = (Vec::new(), 0);
-    let mut texts: BTreeMap<u64, Vec<Piece>> = BTreeMap::new();
+    let mut batch = Vec::new();
     while story.recv_many(&mut batch, BATCH).await > 0 {
-        let totals = batch.last().map(|(_, totals)| *totals).unwrap_or_default();
-        let events: Vec<FleetEvent> = batch.drain(..).map(|(event, _)| event).collect();
-        let mut ended = Vec::new();
-        for event in &events {
-            if let FleetWhat::AgentText { agent, text } = &event.what {
-                add_text(texts.entry(*agent).or_default(), last_seq, event, text);
-                continue;
+        let (mut events, mut totals, mut texts) = (Vec::new(), RunningTotals::default(), Vec::new());
+        for item in batch.drain(..) {
+            if let Some((event, used)) = item.event {
+                events.push(event);
+                totals = used;
             }
-            last_seq = event.seq;
-            if let FleetWhat::AgentFinished { agent, .. } = &event.what {
-                ended.extend(texts.remove(agent).map(|pieces| (*agent, pieces)));
-            }
+            texts.extend(item.texts);
         }
         let numbered: Vec<FleetEvent> = events.iter().filter(|e| e.seq > 0).cloned().collect();
         // The execution goes on when this fails: its rulings and its ending are stored on their own, durably.
@@ -182,16 +201,19 @@ async fn write(
         {
             tracing::error!(%execution, "events could not be stored: {e}");
         }
-        save_texts(&store, &execution, ended);
+        save_texts(&store, &execution, texts);
+        if events.is_empty() {
+            continue;
+        }
         let _ = watchers.send(DeskEvent::Fleet { execution_id: execution.to_string(), events }); // nobody may be watching
     }
-    save_texts(&store, &execution, texts.into_iter().collect());
 }
 
-fn add_text(pieces: &mut Vec<Piece>, after: u64, event: &FleetEvent, text: &str) {
+/// Puts a piece behind what its agent has said.
+fn add_text(pieces: &mut Vec<Piece>, after: u64, at: Timestamp, text: &str) {
     match pieces.last_mut() {
         Some(piece) if piece.after == after => piece.text.push_str(text),
-        _ => pieces.push(Piece { after, at: event.at, text: text.to_owned() }),
+        _ => pieces.push(Piece { after, at, text: text.to_owned() }),
     }
 }
 

@@ -131,6 +131,10 @@ pub struct ExecutionQuery {
     pub of_commands: Option<bool>,
     /// Found in the Graph's name, arguments, result or error.
     pub text: Option<String>,
+    /// Only what began then or later.
+    pub since: Option<Timestamp>,
+    /// Only what began before.
+    pub until: Option<Timestamp>,
     /// Only older than this [`ExecutionRecord::number`].
     pub before: Option<u64>,
     /// At least 1.
@@ -455,16 +459,19 @@ impl Store {
         let text = query.text.as_ref().map(|t| format!("%{}%", t.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")));
         const MATCH: &str = "(?1 IS NULL OR graph_session_id = ?1) AND (?2 IS NULL OR project_id = ?2) AND (?3 IS NULL OR agent = ?3)
             AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR (command_id IS NOT NULL) = ?5)
-            AND (?6 IS NULL OR graph LIKE ?6 ESCAPE '\\' OR args LIKE ?6 ESCAPE '\\' OR result LIKE ?6 ESCAPE '\\' OR error LIKE ?6 ESCAPE '\\')";
+            AND (?6 IS NULL OR graph LIKE ?6 ESCAPE '\\' OR args LIKE ?6 ESCAPE '\\' OR result LIKE ?6 ESCAPE '\\' OR error LIKE ?6 ESCAPE '\\')
+            AND (?7 IS NULL OR started_at >= ?7) AND (?8 IS NULL OR started_at < ?8)";
         let (graph, project) = (query.graph.map(|id| id.to_string()), query.project.map(|id| id.to_string()));
         let state = query.state.map(state_word);
+        let (since, until) = (query.since.map(Timestamp::ms), query.until.map(Timestamp::ms));
         self.read(|on| {
             let total = on
                 .prepare_cached(&format!("SELECT count(*) FROM executions WHERE {MATCH}"))?
-                .query_row(params![graph, project, query.agent, state, query.of_commands, text], |row| row.get::<_, i64>(0))?;
-            let clause = format!("WHERE {MATCH} AND (?7 IS NULL OR number < ?7) ORDER BY number DESC LIMIT ?8");
+                .query_row(params![graph, project, query.agent, state, query.of_commands, text, since, until], |row| row.get::<_, i64>(0))?;
+            let clause = format!("WHERE {MATCH} AND (?9 IS NULL OR number < ?9) ORDER BY number DESC LIMIT ?10");
             let (before, limit) = (query.before.map(int), int(query.limit.max(1).saturating_add(1)));
-            let mut rows = find_all(on, &clause, &[&graph, &project, &query.agent, &state, &query.of_commands, &text, &before, &limit])?;
+            let mut rows =
+                find_all(on, &clause, &[&graph, &project, &query.agent, &state, &query.of_commands, &text, &since, &until, &before, &limit])?;
             let more = rows.len() as u64 > query.limit.max(1);
             if more {
                 rows.pop();

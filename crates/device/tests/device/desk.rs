@@ -8,7 +8,7 @@ use device::{
     net::{OsRandom, SystemClock},
     ports::{BoxFuture, HttpSend, TransportError},
     secrets::{MemorySecrets, SecretStore},
-    view::{DeskEvent, ExecutionState, FolderAccess, GraphStatus, Ruling},
+    view::{DeskEvent, ExecutionState, FolderAccess, GraphStatus, RuleScope, Ruling},
 };
 use domain::wire::event::FleetWhat;
 use engine::ChildVm;
@@ -162,11 +162,27 @@ async fn always_saves_the_exact_rule_and_the_next_run_does_not_ask() {
     let execution = w.desk.run_graph_now(id.clone(), args).await.unwrap();
     let question = w.question().await;
     assert_eq!((question.tool.as_str(), question.graph.as_str(), question.execution_id.as_str()), ("write_file", "Writes", execution.as_str()));
-    assert!(question.exact_rule.as_deref().unwrap().contains("version 1 of this Graph"), "{question:?}");
-    w.desk.call("approval_answer", json!({ "approval": question.approval, "answer": { "answer": "always" } })).await.unwrap();
+    assert!(question.rules[0].text.contains("version 1 of this Graph"), "{question:?}");
+    w.desk.call("approval_answer", json!({ "approval": question.approval, "answer": { "answer": "always", "scope": "graph" } })).await.unwrap();
     let ran = w.run("writes", json!({ "path": w.files.path().join("b.txt") })).await;
     assert_eq!(ran["state"], "completed", "{ran}");
     assert_eq!(w.desk.approvals_get().await.unwrap().rules.len(), 1);
+}
+
+#[tokio::test]
+async fn always_saves_the_rule_of_the_scope_that_was_chosen_and_no_other() {
+    let w = world(Attendance::Window).await;
+    let id = w.ready("writes", WRITES).await;
+    w.desk.run_graph_now(id, json!({ "path": w.files.path().join("a.txt") }).to_string()).await.unwrap();
+    let question = w.question().await;
+    let scopes: Vec<RuleScope> = question.rules.iter().map(|rule| rule.scope).collect();
+    assert_eq!(scopes, [RuleScope::Graph, RuleScope::Everywhere], "the owner's own run is of no project");
+    let always = |scope: &str| json!({ "approval": question.approval, "answer": { "answer": "always", "scope": scope } });
+    assert_eq!(w.desk.call("approval_answer", always("project")).await.unwrap_err().code, "approval_no_rule");
+    w.desk.call("approval_answer", always("everywhere")).await.unwrap();
+    let rules = w.desk.approvals_get().await.unwrap().rules;
+    assert_eq!((rules.len(), rules[0].scope.as_str()), (1, "everywhere"));
+    assert_eq!(rules[0].text, question.rules[1].text, "what was shown is what is saved");
 }
 
 #[tokio::test]

@@ -80,6 +80,9 @@ pub enum FleetWhat {
         model: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         line: Option<u32>,
+        /// Slugs of the called Graphs this stands in, outermost first; empty for the executed Graph itself. `line` is of the last one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        called: Vec<String>,
         prompt: String,
     },
     AgentStarted {
@@ -99,6 +102,9 @@ pub enum FleetWhat {
     /// A piece of streamed text. Shown live, kept in the transcript, not in the event table.
     AgentText {
         agent: u64,
+        /// UTF-16 units this agent had said before: who hears a piece twice, or missed one, knows it.
+        #[serde(default)]
+        from: u64,
         text: String,
     },
     Retry {
@@ -120,6 +126,9 @@ pub enum FleetWhat {
         rule: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         line: Option<u32>,
+        /// Slugs of the called Graphs this stands in, outermost first; empty for the executed Graph itself. `line` is of the last one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        called: Vec<String>,
     },
     ApprovalAsked {
         call: u64,

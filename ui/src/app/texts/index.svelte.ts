@@ -42,6 +42,13 @@ export function tn(base: CountKey, n: number, params: Params = {}): string {
   return t(`${base}.${form}` as TextKey, { n: n.toLocaleString(language.code), ...params });
 }
 
+/** A text whose key and facts come from elsewhere; nothing where the key is unknown or a fact is missing. */
+export function textWith(key: string, params: Params): string | undefined {
+  if (!Object.hasOwn(language.table, key)) return undefined;
+  const holes = [...language.table[key as TextKey].matchAll(/\{(\w+)\}/g)];
+  return holes.every(([, name]) => name !== undefined && params[name] !== undefined) ? t(key as TextKey, params) : undefined;
+}
+
 /** A text that may be missing, such as the words for an error code of a newer desktop. */
 export function textOr(key: string, otherwise: string): string {
   return Object.hasOwn(language.table, key) ? t(key as TextKey) : otherwise;

@@ -61,7 +61,7 @@ test("each button gives its answer, and none of them is emphasised", async () =>
     [testid.popupDeny, { answer: "deny", note: null }],
     [testid.popupOnce, { answer: "once" }],
     [testid.popupRun, { answer: "this_run" }],
-    [testid.popupAlways, { answer: "always" }],
+    [testid.popupAlways, { answer: "always", scope: "graph" }],
   ] as const) {
     const { answers } = await open();
     await unlock();
@@ -79,7 +79,7 @@ test("a rule that would hold everywhere is asked once more, and locked again", a
   expect(answers()).toEqual([]);
   await unlock();
   await press(testid.popupAlwaysSure);
-  expect(answers()).toEqual([{ answer: "always" }]);
+  expect(answers()).toEqual([{ answer: "always", scope: "everywhere" }]);
 });
 test("a deny can carry a note for the agent", async () => {
   const { answers } = await open();

@@ -2,7 +2,7 @@
 import type { ErrorView, ExecutionFilter, ExecutionRow } from "../../generated/types";
 import { asErrorView, platform } from "../../platform";
 
-export const NO_FILTER: ExecutionFilter = { graph_id: null, project_id: null, agent: null, state: null, origin: null, text: null, after: null, limit: null };
+export const NO_FILTER: ExecutionFilter = { graph_id: null, project_id: null, agent: null, state: null, origin: null, text: null, since: null, until: null, after: null, limit: null };
 const PAGE = 50;
 const PAGE_MAX = 200;
 

@@ -57,7 +57,7 @@ export function sampleGraphs(): { row: GraphRow; source: string }[] {
       shared_with,
       updated_at: NOW - (ago ?? DAY) - HOUR,
       last_execution: ago === null ? null : { execution_id: n === 0 ? "e-running" : n === 4 ? "e-asking" : `e-${n}`, state, at: NOW - ago },
-      gained: n === 0 ? ["May run commands: new in v14, asks each time", "May read one more folder: shared notes, new in v14"] : [],
+      gained: n === 0 ? [{ what: "tool", name: "run_command" }, { what: "folder", path: "/home/ada/notes", access: "read" }, { what: "token_ceiling", before: 100_000, after: 200_000 }] : [],
     },
   }));
 }

@@ -3,15 +3,15 @@
 import type { Commands, DeskEvent, ErrorView, ExecutionDetail, GraphDetail, PopupCommands, SharingView, StatusView, Topic } from "../../generated/types";
 import type { Platform } from "../port";
 import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns, sampleVersions, TEMPLATES, FAILED_AT } from "./data";
-import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings } from "./more";
+import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
 export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full";
 type Handlers = { [N in keyof Commands]: (args: Commands[N]["args"]) => Commands[N]["answer"] | Promise<Commands[N]["answer"]> };
 type PopupHandlers = { [N in keyof PopupCommands]: (args: PopupCommands[N]["args"]) => PopupCommands[N]["answer"] };
 
-export const fault = (code: string, message: string, field: string | null = null): ErrorView => ({ code, message, field, line: null, column: null });
-const QUESTIONS = { command: COMMAND_QUESTION, diff: DIFF_QUESTION, fetch: FETCH_QUESTION, ask: ASK_QUESTION, bare: BARE_QUESTION, none: null } as const;
+export const fault = (code: string, message: string, field: string | null = null, facts: Record<string, string> = {}): ErrorView => ({ code, message, facts, field, line: null, column: null });
+const QUESTIONS = { command: COMMAND_QUESTION, diff: DIFF_QUESTION, fetch: FETCH_QUESTION, ask: ASK_QUESTION, typed: TYPED_QUESTION, bare: BARE_QUESTION, none: null } as const;
 export type QuestionName = keyof typeof QUESTIONS;
 const ONE_KEY = "4TQK-9ZMX";
 
@@ -51,7 +51,7 @@ export class FakeDesk implements Platform {
     this.calls.push({ name, args });
     const reads = name.endsWith("_get") || name.endsWith("_list") || name.endsWith("_open");
     if (reads && this.mood === "loading" && name !== "settings_get" && name !== "status_get") return new Promise(() => undefined);
-    if (reads && this.mood === "error" && name !== "settings_get" && name !== "status_get") throw fault("store_unreadable", "The database does not answer: the disk is full. Free some space, then try again. Nothing was lost.");
+    if (reads && this.mood === "error" && name !== "settings_get" && name !== "status_get") throw fault("store_failed", "The database does not answer: the disk is full. Free some space, then try again. Nothing was lost.");
     return this.#handlers[name](args);
   }
   async popup<N extends keyof PopupCommands>(name: N, args: PopupCommands[N]["args"]): Promise<PopupCommands[N]["answer"]> {
@@ -86,7 +86,7 @@ export class FakeDesk implements Platform {
   }
   #graph(id: string) {
     const found = this.graphs.find((each) => each.row.id === id);
-    if (!found) throw fault("graph_not_found", "This Graph is not here any more. It may have been deleted in another window.");
+    if (!found) throw fault("graph_gone", "This Graph is not here any more. It may have been deleted in another window.");
     return found;
   }
   #detail(id: string): GraphDetail {
@@ -104,7 +104,7 @@ export class FakeDesk implements Platform {
   }
   #execution(execution_id: string): ExecutionDetail {
     const row = this.runs.find((each) => each.execution_id === execution_id);
-    if (!row) throw fault("execution_not_found", "This run is not in the history any more. It was older than the 90 days you keep.");
+    if (!row) throw fault("execution_gone", "This run is not in the history any more. It was older than the 90 days you keep.");
     const failed = execution_id === "e-failed";
     const source = this.#graph(row.graph_id).source;
     const events = failed ? failedRun(FAILED_AT) : execution_id === "e-running" ? runningRun(RUNNING_SINCE) : execution_id === "e-run-4" ? crowdedRun(row.started_at, 500) : [];
@@ -146,7 +146,7 @@ export class FakeDesk implements Platform {
       })),
       rows: ready.map(({ row }) => ({ graph_session_id: row.id, name: row.name, slug: row.slug, status: row.status, ticked: this.connections.projects.filter((project) => row.shared_with.includes(project.name)).map((project) => project.project_id), gained: row.gained })),
       browser: { readable: this.#readable.size > 0 ? 7 : 0, uploading: 0, removing: this.#readable.size > 0 ? 0 : 2, problem: null },
-      attention: this.attention ? [{ command_id: "5f0c1e77-2b1a-4c3d-9e8f-000000000007", execution_id: "e-run-7", graph: "Label new issues", server_says: "command belongs to another device", tries: 4, next_try: NOW + 1_200_000 }] : [],
+      attention: this.attention ? [{ command_id: "5f0c1e77-2b1a-4c3d-9e8f-000000000007", execution_id: "e-run-7", project_id: PROJECTS[1].project_id, graph: "Label new issues", server_says: "command belongs to another device", tries: 4, next_try: NOW + 1_200_000 }] : [],
     };
   }
   #tick({ project_id, graph_session_id, ticked }: Commands["sharing_tick"]["args"]): SharingView {
@@ -154,7 +154,7 @@ export class FakeDesk implements Platform {
     const project = this.connections.projects.find((each) => each.project_id === project_id);
     const view = this.#sharing().projects.find((each) => each.project_id === project_id);
     if (!project || !view) throw fault("project_not_found", "Project not found or access removed");
-    if (ticked && view.ticked >= 100) throw fault("limit", `100 of 100 are ticked for ${project.name}. Untick one first.`);
+    if (ticked && view.ticked >= 100) throw fault("ticks_full", `100 of 100 are ticked for ${project.name}. Untick one first.`, null, { project: project.name, limit: "100" });
     row.shared_with = ticked ? [...row.shared_with, project.name] : row.shared_with.filter((name) => name !== project.name);
     return this.#sharing();
   }
@@ -180,7 +180,7 @@ export class FakeDesk implements Platform {
     },
     graph_update: ({ id, change }) => {
       const { row } = this.#graph(id);
-      if (change.slug !== null && !/^[a-z0-9-]+$/.test(change.slug)) throw fault("slug_invalid", "Slugs are lower-case letters, digits and dashes, like review-change-set.", "slug");
+      if (change.slug !== null && !/^[a-z0-9-]+$/.test(change.slug)) throw fault("bad_argument", "Slugs are lower-case letters, digits and dashes, like review-change-set.", "slug");
       Object.assign(row, Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null)));
       this.changed("graphs", "sharing");
       return this.#detail(id);
@@ -225,7 +225,7 @@ export class FakeDesk implements Platform {
     },
     executions_list: ({ filter }) => {
       const text = filter.text?.toLowerCase() ?? "";
-      const found = this.runs.filter((run) => (filter.graph_id === null || run.graph_id === filter.graph_id) && (filter.project_id === null || run.command?.project_id === filter.project_id) && (filter.agent === null || run.command?.agent === filter.agent) && (filter.state === null || run.state === filter.state) && (filter.origin === null || (run.command === null) === (filter.origin === "owner")) && run.graph.toLowerCase().includes(text));
+      const found = this.runs.filter((run) => (filter.graph_id === null || run.graph_id === filter.graph_id) && (filter.project_id === null || run.command?.project_id === filter.project_id) && (filter.agent === null || run.command?.agent === filter.agent) && (filter.state === null || run.state === filter.state) && (filter.origin === null || (run.command === null) === (filter.origin === "owner")) && (filter.since === null || run.started_at >= filter.since) && (filter.until === null || run.started_at < filter.until) && run.graph.toLowerCase().includes(text));
       const from = filter.after === null ? 0 : Number(filter.after);
       const to = from + (filter.limit ?? 50);
       return { rows: found.slice(from, to), next: to < found.length ? String(to) : null, total: found.length };
@@ -262,7 +262,7 @@ export class FakeDesk implements Platform {
     rule_delete: ({ rule_id }) => (this.approvals = { ...this.approvals, rules: this.approvals.rules.filter((each) => each.rule_id !== rule_id) }),
     connections_get: () => this.connections,
     pair: ({ address, pairing_code }) => {
-      if (pairing_code !== ONE_KEY) throw fault("pairing_code", "The server does not know this pairing code. Codes work once and for 10 minutes; make a new one with graph-queue pair.", "pairing_code");
+      if (pairing_code !== ONE_KEY) throw fault("pairing_code_invalid", "The server does not know this pairing code. Codes work once and for 10 minutes; make a new one with graph-queue pair.", "pairing_code");
       return this.#pair(address, false);
     },
     pair_builtin: () => this.#pair("http://127.0.0.1:47821", true),
@@ -302,7 +302,9 @@ export class FakeDesk implements Platform {
     folder_remove: ({ path }) => (this.settings = { ...this.settings, folders: this.settings.folders.filter((each) => each.path !== path) }),
     secret_store_choose: ({ choice }) => (this.connections = { ...this.connections, secrets: { kind: choice.store, text: "Secrets are where you chose." } }),
     doctor_run: () => DOCTOR,
+    file_save: ({ file }) => `/home/ada/${file.file_name}`,
     window_ready: () => null,
+    app_quit: () => null,
     log_ui: () => null,
   };
   readonly #popup: PopupHandlers = {

@@ -1,8 +1,15 @@
 // Sample approvals, connections, models and settings.
-import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, McpView, ModelsView, SettingsView } from "../../generated/types";
+import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, McpView, ModelsView, OfferedRule, SettingsView } from "../../generated/types";
 import { NOW, PROJECTS } from "./data";
 
 const DAY = 86_400_000;
+
+/** The same rule in each scope, as the desktop offers it. */
+const offered = (rule: string, version: number): OfferedRule[] => [
+  { scope: "graph", text: `${rule}, in version ${version} of this Graph` },
+  { scope: "project", text: `${rule}, in this project` },
+  { scope: "everywhere", text: `${rule}, everywhere` },
+];
 
 export const COMMAND_QUESTION: ApprovalQuestion = {
   approval: 7,
@@ -17,8 +24,7 @@ export const COMMAND_QUESTION: ApprovalQuestion = {
   arguments: '{\n  "argv": ["cargo", "test", "--package", "relay", "--locked", "--test", "passes", "--", "--nocapture", "--test-threads", "1", "--format", "terse", "a_second_pass_never_starts_while_one_is_busy", "a_lost_answer_does_not_run_the_command_twice"]\n}',
   effect: { real_path: null, folder: "Billing, server/relay", diff: null, command_line: "cargo test --package relay --locked --test passes -- --nocapture --test-threads 1 --format terse a_second_pass_never_starts_while_one_is_busy a_lost_answer_does_not_run_the_command_twice", host: null, sandboxed: true },
   because: "commands ask, and no rule matches",
-  exact_rule: 'allow run_command when argv starts with ["cargo", "test"] in review-change-set v14',
-  rule_is_everywhere: false,
+  rules: offered('allow run_command ["cargo", "test", "--package", "relay"]', 14),
   asked_at: NOW - 165_000,
   seconds_left: 435,
   seconds_total: 600,
@@ -42,7 +48,7 @@ export const DIFF_QUESTION: ApprovalQuestion = {
     sandboxed: null,
   },
   because: "changing files asks, and no rule matches",
-  exact_rule: "allow edit_file when path is under Billing/src/relay in review-change-set v14",
+  rules: offered("allow edit_file in /home/ada/billing/src/relay", 14),
   seconds_left: 245,
   waiting_behind: 0,
 };
@@ -60,8 +66,7 @@ export const FETCH_QUESTION: ApprovalQuestion = {
   arguments: '{\n  "method": "GET",\n  "url": "https://status.example.org/feed.json?since=2026-11-28"\n}',
   effect: { real_path: null, folder: null, diff: null, command_line: null, host: "status.example.org", sandboxed: null },
   because: "the network asks, and no rule matches",
-  exact_rule: "allow http_fetch GET status.example.org everywhere",
-  rule_is_everywhere: true,
+  rules: [{ scope: "everywhere", text: "allow http_fetch GET status.example.org, everywhere" }],
   seconds_left: 48,
 };
 
@@ -77,9 +82,12 @@ export const ASK_QUESTION: ApprovalQuestion = {
   arguments: '"318 photos have no place in their data. Name them by day only?"',
   effect: { real_path: null, folder: null, diff: null, command_line: null, host: null, sandboxed: null },
   because: "the Graph asks you",
-  exact_rule: null,
+  rules: [],
   options: ["By day only", "Leave them as they are", "Stop here"],
 };
+
+/** A question of the script whose answer is typed. */
+export const TYPED_QUESTION: ApprovalQuestion = { ...ASK_QUESTION, approval: 12, arguments: '"Which month shall the report be about?"', options: [] };
 
 export const BARE_QUESTION: ApprovalQuestion = {
   ...COMMAND_QUESTION,

@@ -18,12 +18,22 @@ export class Story {
     if (end !== "refused") {
       this.add(from, { kind: "agent_started", agent });
       this.add(from + 1, { kind: "model_call", agent, turn: 1, attempt: 1, input: Math.round(tokens * 0.8), output: Math.round(tokens * 0.2), cached: 0, estimated, cost: null, ms: 900 });
-      this.add(from + 2, { kind: "agent_text", agent, text: "I read the change and compared it with the rules. " });
+      this.add(from + 2, { kind: "agent_text", agent, from: 0, text: "I read the change and compared it with the rules. " });
     }
     this.add(to, { kind: "agent_finished", agent, end, code, message, tokens, cost: null, ms: Math.round((to - from) * 1000) });
   }
   sorted(): FleetEvent[] {
-    return this.events.sort((a, b) => a.at.localeCompare(b.at)).map((event, index) => ({ ...event, seq: index + 1 }));
+    let seq = 0;
+    const said = new Map<number, number>();
+    return this.events
+      .sort((a, b) => a.at.localeCompare(b.at))
+      .map((event) => {
+        if (event.kind !== "agent_text") return { ...event, seq: ++seq };
+        // Streamed text has no number; it is known by its place in its agent's text.
+        const from = said.get(event.agent) ?? 0;
+        said.set(event.agent, from + event.text.length);
+        return { ...event, seq: 0, from };
+      });
   }
 }
 
@@ -85,12 +95,12 @@ export function runningRun(start: number): FleetEvent[] {
     story.add(88, { kind: "agent_started", agent: 20 + i });
     story.add(89, { kind: "model_call", agent: 20 + i, turn: 1, attempt: 1, input: 2900, output: 640, cached: 0, estimated: false, cost: null, ms: 1100 });
   }
-  story.add(90, { kind: "agent_text", agent: 20, text: "" });
+  story.add(90, { kind: "agent_text", agent: 20, from: 0, text: "" });
   story.add(91, { kind: "tool_call", call: 2, agent: 20, tool: "read_file", input: "src/relay/pass.rs, lines 80–160", ruling: "allow", rule: "reading inside folders", line: 40 });
   story.add(92, { kind: "tool_result", call: 2, ok: true, bytes: 2200, ms: 3, preview: "fn pass(&self) {" });
-  story.add(93, { kind: "agent_text", agent: 20, text: "The claim is that a second pass can start while the first one still holds the outbox. The guard on line 96 is set before the await and cleared in the same block, so an early return leaves it set." });
+  story.add(93, { kind: "agent_text", agent: 20, from: 0, text: "The claim is that a second pass can start while the first one still holds the outbox. The guard on line 96 is set before the await and cleared in the same block, so an early return leaves it set." });
   story.add(95, { kind: "tool_call", call: 3, agent: 20, tool: "search_files", input: '"busy.store" in src', ruling: "allow", rule: "reading inside folders", line: 40 });
-  story.add(96, { kind: "agent_text", agent: 20, text: "Three writers, one of them outside the guard. I keep the finding: an error between lines 96 and 118 would stop every later pass until" });
+  story.add(96, { kind: "agent_text", agent: 20, from: 0, text: "Three writers, one of them outside the guard. I keep the finding: an error between lines 96 and 118 would stop every later pass until" });
   story.add(97, { kind: "tool_call", call: 4, agent: 21, tool: "run_command", input: '{"argv":["cargo","test"]}', ruling: "ask", rule: "commands ask, and no rule matches", line: 40 });
   story.add(97, { kind: "approval_asked", call: 4, approval: 7, seconds_left: 600 });
   story.add(98, { kind: "log", text: "2 of 6 findings judged" });

@@ -1,6 +1,6 @@
 // The picture of a Graph: what its code will do, as leaves in nested groups. Made from the code alone.
 export type LeafKind = "agent" | "tool" | "graph" | "ask" | "runtime";
-export type GroupKind = "parallel" | "pipeline" | "loop" | "branch" | "retry" | "runtime";
+export type GroupKind = "parallel" | "pipeline" | "loop" | "branch" | "retry" | "runtime" | "graph";
 
 export interface Leaf {
   type: "leaf";
@@ -14,6 +14,8 @@ export interface Leaf {
   /** Lines of the call, counted from 1. */
   line: number;
   end: number;
+  /** Slugs of the called Graphs it stands in, outermost first; its lines are those of the last. Absent in this Graph itself. */
+  called?: readonly string[];
 }
 export interface Lane {
   label: string;
@@ -29,6 +31,7 @@ export interface Group {
   /** Its content may run more than once. */
   many: boolean;
   lanes: Lane[];
+  called?: readonly string[];
 }
 export type Item = Leaf | Group;
 export interface Phase {

@@ -26,6 +26,8 @@ export interface CodeHandle {
   mark: (line: number | null) => void;
   showFaults: (faults: readonly SourceFault[]) => void;
   find: () => void;
+  /** Formats the whole text as one step of undo; what is wrong with it when it cannot. */
+  format: () => Promise<SourceFault | undefined>;
   focus: () => void;
   /** What a reloaded window needs to go on: text, cursor and undo. */
   save: () => string;
@@ -83,10 +85,22 @@ export function openCode(parent: HTMLElement, source: string, kept: string | nul
     mark: (line) => view.dispatch({ effects: setMark.of(line) }),
     showFaults: (faults) => view.dispatch(setDiagnostics(view.state, faults.map((fault) => diagnostic(view.state, fault)))),
     find: () => find(view),
+    format: () => format(view),
     focus: () => view.focus(),
     save: () => JSON.stringify(view.state.toJSON({ history: historyField })),
     destroy: () => view.destroy(),
   };
+}
+
+async function format(view: EditorView): Promise<SourceFault | undefined> {
+  const before = view.state.doc;
+  const { formatCode } = await import("./format");
+  const made = await formatCode(before.toString(), view.state.selection.main.head);
+  if (!made.ok) return { line: made.line ?? 1, column: 1, message: made.message, severity: "error" };
+  // Typed meanwhile: the answer is about another text.
+  if (view.state.doc !== before || made.text === before.toString()) return undefined;
+  view.dispatch({ changes: { from: 0, to: before.length, insert: made.text }, selection: { anchor: Math.min(made.cursor, made.text.length) }, userEvent: "input.format" });
+  return undefined;
 }
 
 function restore(kept: string | null, config: { doc: string; extensions: Extension[] }): EditorState | undefined {

@@ -13,7 +13,7 @@ export class Board {
 
   constructor(
     readonly pick: (leaf: PlacedLeaf) => void,
-    readonly toLine: (line: number) => void,
+    readonly toLine: (line: number, called: readonly string[]) => void,
     readonly toggle: (id: string) => void,
   ) {}
 

@@ -11,7 +11,8 @@ export function shutAtFirst(phases: readonly Phase[], flipped: ReadonlySet<strin
     items.forEach((item, i) => {
       if (item.type === "leaf") return;
       const mine = `${id}.${i}`;
-      const byDefault = leaves > FOLD_FROM && [...leavesOf([item])].length > BIG;
+      // What another Graph does is shown when it is asked for.
+      const byDefault = item.kind === "graph" || (leaves > FOLD_FROM && [...leavesOf([item])].length > BIG);
       if (byDefault !== flipped.has(mine)) shut.add(mine);
       item.lanes.forEach((lane, l) => visit(lane.items, `${mine}.${l}`));
     });
