@@ -7,6 +7,10 @@ mod desktop;
 #[allow(dead_code)]
 #[path = "support/line.rs"]
 mod line;
+#[path = "gui/session.rs"]
+mod session;
+#[path = "gui/session_stories.rs"]
+mod session_stories;
 #[path = "gui/webdriver.rs"]
 mod webdriver;
 #[allow(dead_code)]

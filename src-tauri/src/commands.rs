@@ -26,6 +26,10 @@ pub async fn desk_call(app: AppHandle, window: WebviewWindow, shell: State<'_, S
             windows::main_is_ready(&window);
             Ok(Value::Null)
         }
+        "window_drawn" => {
+            windows::main_has_drawn(&window);
+            Ok(Value::Null)
+        }
         "log_ui" => log_ui(MAIN, &args),
         "folder_pick" => Ok(json!(pick_folder(&app, &window).await)),
         "file_save" => save_file(&app, &window, &args).await,

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use device::desk::Desk;
 use device::view::{ApprovalQuestion, DeskEvent, SettingsView, Theme, Topic};
@@ -34,8 +34,11 @@ pub struct Shell {
     settings: Mutex<Option<SettingsView>>,
     popups: Mutex<Popups>,
     approvals_changed: Arc<Notify>,
-    /// The main window's page has drawn its first frame.
+    /// The main window's page is mounted.
     pub main_ready: AtomicBool,
+    /// It has drawn a frame since.
+    pub main_drawn: AtomicBool,
+    begun: Instant,
     told_that_it_stays: AtomicBool,
     quitting: AtomicBool,
 }
@@ -49,9 +52,16 @@ impl Shell {
             popups: Mutex::default(),
             approvals_changed: Arc::default(),
             main_ready: AtomicBool::new(false),
+            main_drawn: AtomicBool::new(false),
+            begun: Instant::now(),
             told_that_it_stays: AtomicBool::new(false),
             quitting: AtomicBool::new(false),
         }
+    }
+
+    /// Since the program began, for the log.
+    pub fn up_ms(&self) -> u128 {
+        self.begun.elapsed().as_millis()
     }
 
     pub fn web_data_folder(&self) -> PathBuf {

@@ -178,6 +178,11 @@ impl App {
         Self { world, child }
     }
 
+    pub fn start_in_with(world: World, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let child = program(world.dir.path()).args(args).envs(env.iter().copied()).spawn().unwrap();
+        Self { world, child }
+    }
+
     /// What the running program was started with, or started itself anew with.
     pub fn environment(&self) -> String {
         let bytes = std::fs::read(format!("/proc/{}/environ", self.child.id())).unwrap();

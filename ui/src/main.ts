@@ -1,4 +1,4 @@
-// Entry of the main window. The window stays hidden until the first paint is there.
+// Entry of the main window. It stays hidden until the page is there, and says when its first frame was drawn.
 import "./app/tokens.css";
 import "./app/base.css";
 
@@ -17,3 +17,5 @@ const target = document.getElementById("app");
 if (target) mount(App, { target });
 await tick();
 await platform.call("window_ready", {}).catch(() => undefined);
+// A hidden window draws nothing: only now that it is shown can a frame be real. The second callback comes after the first frame.
+requestAnimationFrame(() => requestAnimationFrame(() => void platform.call("window_drawn", {}).catch(() => undefined)));

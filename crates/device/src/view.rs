@@ -76,6 +76,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("secret_store_choose", "choice: SecretStoreChoice", "ConnectionsView"),
     ("doctor_run", "", "DoctorReport"),
     ("window_ready", "", "null"),
+    ("window_drawn", "", "null"),
     ("app_quit", "", "null"),
     ("log_ui", "level: string, message: string", "null"),
 ];

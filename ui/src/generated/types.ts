@@ -443,6 +443,7 @@ export type Commands = {
   secret_store_choose: { args: { choice: SecretStoreChoice }; answer: ConnectionsView };
   doctor_run: { args: {  }; answer: DoctorReport };
   window_ready: { args: {  }; answer: null };
+  window_drawn: { args: {  }; answer: null };
   app_quit: { args: {  }; answer: null };
   log_ui: { args: { level: string, message: string }; answer: null };
 };

@@ -69,6 +69,28 @@ export class FakeDesk implements Platform {
     for (const topic of topics) this.tell({ event: "changed", topic });
   }
 
+  /** So many executions in the history, for measuring the list. */
+  crowd(count: number): void {
+    const sample = this.runs.at(-1);
+    for (let n = this.runs.length; sample && n < count; n++) this.runs.push({ ...sample, execution_id: `e-crowd-${n}`, started_at: sample.started_at - n * 60_000, ended_at: (sample.ended_at ?? sample.started_at) - n * 60_000 });
+  }
+  /** So many events a second into the running execution: half of them streamed text, as a busy fleet tells. */
+  stream(perSecond: number): void {
+    if (perSecond <= 0) return;
+    let seq = this.#execution("e-running").events.reduce((most, event) => Math.max(most, event.seq), 0);
+    let from = this.#execution("e-running").events.reduce((sum, event) => sum + (event.kind === "agent_text" && event.agent === 20 ? event.text.length : 0), 0);
+    let turn = 0;
+    setInterval(() => {
+      const at = new Date(NOW + turn * 10).toISOString();
+      const text = `finding ${turn} stands because the guard is set before the await. `;
+      if (turn++ % 2 === 0) this.tell({ event: "fleet", execution_id: "e-running", events: [{ seq: ++seq, at, kind: "ledger", spent: 92_410 + turn, held: 24_600, ceiling: 200_000, cost: 0.4 }] });
+      else {
+        this.tell({ event: "fleet", execution_id: "e-running", events: [{ seq: 0, at, kind: "agent_text", agent: 20, from, text }] });
+        from += text.length;
+      }
+    }, 1000 / perSecond);
+  }
+
   #status(): StatusView {
     const empty = this.mood === "empty";
     const running = this.runs.filter((run) => run.state === "running");
@@ -304,6 +326,7 @@ export class FakeDesk implements Platform {
     doctor_run: () => DOCTOR,
     file_save: ({ file }) => `/home/ada/${file.file_name}`,
     window_ready: () => null,
+    window_drawn: () => null,
     app_quit: () => null,
     log_ui: () => null,
   };

@@ -38,15 +38,22 @@ function docOf(entry: ApiEntry): HTMLElement {
 
 const known = (name: string) => API.find((entry) => entry.name === name);
 
+/** What there is to say of the word at a place: nothing in strings and comments, and nothing of a property that only shares a name. */
+export function entryAt(state: EditorState, at: number): { entry: ApiEntry; from: number; to: number } | undefined {
+  const word = state.wordAt(at);
+  const node = word && syntaxTree(state).resolveInner(word.from, 1);
+  if (!word || !node || !/^Variable(Name|Definition)$/.test(node.name)) return undefined;
+  const entry = known(state.sliceDoc(word.from, word.to));
+  return entry && { entry, from: word.from, to: word.to };
+}
+
 const hover = hoverTooltip((view, at): Tooltip | null => {
-  const word = view.state.wordAt(at);
-  const entry = word && known(view.state.sliceDoc(word.from, word.to));
-  if (!word || !entry) return null;
-  return { pos: word.from, end: word.to, above: true, create: () => ({ dom: docOf(entry) }) };
+  const found = entryAt(view.state, at);
+  return found ? { pos: found.from, end: found.to, above: true, create: () => ({ dom: docOf(found.entry) }) } : null;
 });
 
 /** The API call around the cursor. */
-function callAround(state: EditorState): { entry: ApiEntry; at: number } | undefined {
+export function callAround(state: EditorState): { entry: ApiEntry; at: number } | undefined {
   const head = state.selection.main.head;
   for (let node = syntaxTree(state).resolveInner(head, -1); node.parent; node = node.parent) {
     // A function between cursor and call has arguments of its own.
@@ -61,7 +68,7 @@ function callAround(state: EditorState): { entry: ApiEntry; at: number } | undef
 
 const hideHelp = StateEffect.define<null>();
 /** Comes with an opening bracket or a comma, stays while the cursor is inside, goes with Escape. */
-const help = StateField.define<Tooltip | null>({
+export const help = StateField.define<Tooltip | null>({
   create: () => null,
   update(shown, tr) {
     if (tr.effects.some((effect) => effect.is(hideHelp))) return null;
