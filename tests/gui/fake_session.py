@@ -108,7 +108,7 @@ def plain(facts):
 
 
 def main():
-    daemon = subprocess.Popen(["dbus-daemon", "--session", "--nofork", "--print-address=1"], stdout=subprocess.PIPE, text=True)
+    daemon = subprocess.Popen(["dbus-daemon", "--session", "--nofork", "--print-address=1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         address = daemon.stdout.readline().strip()
         DBusGMainLoop(set_as_default=True)

@@ -15,7 +15,7 @@ const SLOW: &str = "export const meta = { name: 'Slow', description: 'Waits' };\
 
 #[test]
 fn the_tray_shows_the_state_pauses_resumes_opens_and_quits() {
-    let screen = Screen::take();
+    let _screen = Screen::take();
     let session = FakeSession::start();
     let mut app = App::start_in_with(World::new(), &["--hidden"], &session.env());
     wait_for("the tray's state", || session.tray_has("Ready", false));
@@ -24,7 +24,6 @@ fn the_tray_shows_the_state_pauses_resumes_opens_and_quits() {
 
     assert_eq!(session.ask("click Pause taking commands"), true);
     wait_for("the pause in the tray", || session.tray_has("Paused: commands wait in the queue", false));
-    let agent = app.world.agent("Claude");
     let status = app.world.deskd_json(&["status", "--json"]);
     assert_eq!(status["relay"]["at"], "paused", "the relay itself is paused: {status}");
     assert_eq!(session.ask("click Take commands again"), true);
@@ -34,7 +33,6 @@ fn the_tray_shows_the_state_pauses_resumes_opens_and_quits() {
     app.wait_window("Graph Desk");
     assert_eq!(session.ask("click Quit"), true);
     assert!(app.wait().success());
-    drop((agent, screen));
 }
 
 #[test]
