@@ -54,7 +54,7 @@ test("every refusal of the desktop and of the server has its sentence in the cat
   const codes = [...said.matchAll(/\b(?:error|refused)\(\s*"([a-z_]+)"/g), ...readFileSync(join(root, "server/src/http_error.rs"), "utf8").matchAll(/ = "([a-z_]+)", [A-Z_]+, (?:true|false);/g)].map((match) => match[1] ?? "");
   expect(codes.length).toBeGreaterThan(60);
   // Said by `graph-deskd` on the command line, never to the window.
-  const ELSEWHERE = ["graph_unknown", "project_unknown", "project_ambiguous", "window_only", "no_window", "nothing"];
+  const ELSEWHERE = ["graph_unknown", "project_unknown", "project_ambiguous", "window_only", "no_window", "nothing", "mcp_unknown", "provider_unknown"];
   const words = new Set(Object.keys(en));
   expect([...new Set(codes)].filter((code) => !words.has(`error.${code}`) && !ELSEWHERE.includes(code))).toEqual([]);
 });
