@@ -304,6 +304,37 @@ pub fn type_keys(keys: &[&str]) {
     x11(&args);
 }
 
+/// Puts the pointer on a point inside the window of this title.
+pub fn point_at(title: &str, x: i64, y: i64) {
+    let window = wait_for(title, || x11(&["search", "--onlyvisible", "--name", &format!("^{title}$")]).lines().next().map(str::to_owned));
+    x11(&["mousemove", "--window", &window, &x.to_string(), &y.to_string()]);
+}
+
+pub fn hide_window(title: &str) {
+    let found = x11(&["search", "--onlyvisible", "--name", &format!("^{title}$")]);
+    for window in found.lines() {
+        x11(&["windowminimize", window]);
+    }
+}
+
+/// The pointer's button, fifty times a second, until this is dropped.
+pub struct Clicking(Option<Child>);
+
+impl Clicking {
+    pub fn start() -> Self {
+        Self(Some(Command::new("xdotool").args(["click", "--repeat", "100000", "--delay", "20", "1"]).spawn().unwrap()))
+    }
+}
+
+impl Drop for Clicking {
+    fn drop(&mut self) {
+        if let Some(mut clicks) = self.0.take() {
+            let _ = clicks.kill();
+            let _ = clicks.wait();
+        }
+    }
+}
+
 /// As an owner closes a window by keys; the window manager asks it to close.
 pub fn close_window(title: &str) {
     x11(&["search", "--onlyvisible", "--name", &format!("^{title}$"), "windowactivate", "--sync"]);
