@@ -19,7 +19,7 @@ export function whenSignedOut(then: () => void): void {
   signedOut = then;
 }
 
-const fault = (code: string, message: string): ErrorView => ({ code, message, field: null, line: null, column: null });
+const fault = (code: string, message: string): ErrorView => ({ code, message, facts: {}, field: null, line: null, column: null });
 
 /** The queue's words stand in lower case and without a dot. */
 const sentence = (words: string) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
