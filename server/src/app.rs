@@ -30,6 +30,7 @@ use crate::{
     },
     relay_api, serve,
     store::{Store, StoreError},
+    tls::Tls,
 };
 
 const CONTACTS_EVERY: Duration = Duration::from_secs(5);
@@ -43,6 +44,14 @@ pub enum OpenError {
     Store(#[from] StoreError),
     #[error("a pinned client document cannot be used: {0}")]
     Pinned(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AddClientError {
+    #[error(transparent)]
+    Metadata(#[from] oauth::MetadataError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Who may use a route.
@@ -142,6 +151,13 @@ impl App {
         self.queue.pairing_code(owner).await
     }
 
+    /// Registers a client by the operator's hand, for those that are given their id (and secret) by a person. It is kept until removed.
+    pub async fn add_client(&self, name: String, redirects: Vec<String>, auth_method: &str) -> Result<(Client, Option<String>), AddClientError> {
+        let (client, secret) = oauth::make(&*self.queue.random, Some(name), redirects, auth_method)?;
+        self.queue.register_client(client.clone(), true).await?;
+        Ok((client, secret))
+    }
+
     /// Requests held open at this instance.
     pub fn bells_waiting(&self) -> usize {
         self.queue.bells.waiting()
@@ -164,7 +180,21 @@ impl App {
 
     /// Serves until `shutdown`; then answers what is held, finishes what has begun and returns.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        serve::serve(listener, self.router(), self.config.connections_max, self.queue.draining.clone(), shutdown).await
+        self.serve_with(listener, None, shutdown).await
+    }
+
+    /// The same, inside TLS.
+    pub async fn serve_tls(&self, listener: TcpListener, tls: Arc<Tls>, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        self.serve_with(listener, Some(tls), shutdown).await
+    }
+
+    async fn serve_with(
+        &self,
+        listener: TcpListener,
+        tls: Option<Arc<Tls>>,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> std::io::Result<()> {
+        serve::serve(listener, tls, self.router(), self.config.connections_max, self.queue.draining.clone(), shutdown).await
     }
 
     /// Writes what is not yet written and ends the background work.

@@ -31,6 +31,7 @@ pub mod relay_api;
 mod secret;
 pub mod serve;
 pub mod store;
+pub mod tls;
 
 pub use app::{App, OpenError};
 pub use config::Config;

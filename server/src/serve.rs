@@ -1,6 +1,6 @@
 //! Sockets: accepting, time limits against slow clients, and a clean end.
 //!
-//! HTTP/1.1 only: a reverse proxy in front brings the rest. A client that sends nothing, or a header byte now and then, is closed after
+//! HTTP/1.1 only, in TLS where there is a certificate: a reverse proxy in front brings the rest. A client that sends nothing, or a header byte now and then, is closed after
 //! [`HEADER_TIMEOUT`]; slow bodies are the business of [`crate::body`].
 use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
@@ -8,15 +8,20 @@ use axum::{Router, extract::Request};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use crate::tls::Tls;
+
+/// A TLS handshake must be over within this time.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request's head must be whole within this time; an idle connection is closed after it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// What has begun may take this long after the shutdown.
@@ -30,6 +35,7 @@ pub struct Peer(pub IpAddr);
 /// Serves until `shutdown`. Then nothing new is accepted, held requests are answered at once, and what has begun is finished.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<Arc<Tls>>,
     router: Router,
     connections_max: usize,
     draining: CancellationToken,
@@ -55,11 +61,9 @@ pub async fn serve(
                 }
             },
         };
-        let connection = graceful.watch(connection(socket, peer.ip(), router.clone()));
+        let (watcher, router, tls) = (graceful.watcher(), router.clone(), tls.clone());
         tokio::spawn(async move {
-            if let Err(e) = connection.await {
-                tracing::debug!(error = %e, "a connection ended early");
-            }
+            attend(socket, peer.ip(), tls, router, watcher).await;
             drop(place);
         });
     }
@@ -71,14 +75,29 @@ pub async fn serve(
     Ok(())
 }
 
-fn connection(
-    socket: TcpStream,
-    peer: IpAddr,
-    router: Router,
-) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send + 'static {
+/// One connection from its first byte to its last.
+async fn attend(socket: TcpStream, peer: IpAddr, tls: Option<Arc<Tls>>, router: Router, watcher: Watcher) {
     if let Err(e) = socket.set_nodelay(true) {
         tracing::debug!(error = %e, "TCP_NODELAY could not be set");
     }
+    let ended = match tls {
+        None => watcher.watch(connection(socket, peer, router)).await,
+        Some(tls) => match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(socket)).await {
+            Ok(Ok(stream)) => watcher.watch(connection(stream, peer, router)).await,
+            Ok(Err(e)) => return tracing::debug!(error = %e, "a TLS handshake failed"),
+            Err(_) => return tracing::debug!("a TLS handshake took too long"),
+        },
+    };
+    if let Err(e) = ended {
+        tracing::debug!(error = %e, "a connection ended early");
+    }
+}
+
+fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    peer: IpAddr,
+    router: Router,
+) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error, Output = Result<(), hyper::Error>> + Send + 'static {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(Peer(peer));
@@ -88,5 +107,5 @@ fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(socket), service)
+        .serve_connection(TokioIo::new(stream), service)
 }

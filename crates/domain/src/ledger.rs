@@ -283,6 +283,7 @@ mod tests {
     const SCHEDULES: u32 = 2_000;
 
     /// Random schedules of calls that start, end, fail and stay silent about their usage, with prices and without.
+    /// Invariant 10.
     #[test]
     fn spent_never_exceeds_the_ceiling() {
         let (calls, refused) = (Cell::new(0u64), Cell::new(0u64));

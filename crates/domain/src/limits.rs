@@ -52,6 +52,11 @@ pub const RUNNING_TTL_MS: i64 = 30 * DAY_MS;
 pub const RETENTION_MS: i64 = 30 * DAY_MS;
 /// `online` means: authenticated contact within this time.
 pub const DEVICE_ONLINE_MS: i64 = 60_000;
+/// What `poll_after_seconds` advises; `docs/polling.md` derives the queued and the running one.
+pub const POLL_AFTER_QUEUED_S: u64 = 20;
+pub const POLL_AFTER_QUEUED_DOORBELL_S: u64 = 2;
+pub const POLL_AFTER_RUNNING_S: u64 = 10;
+pub const POLL_AFTER_OFFLINE_S: u64 = 30;
 /// A device's last contact is stored at most this often.
 pub const CONTACT_STORED_EVERY_MS: i64 = 15_000;
 pub const QUEUED_PER_PROJECT_MAX: usize = 100;
@@ -155,6 +160,7 @@ const _: () = assert!(ARGUMENTS_BYTES_MAX < BODY_BYTES_MAX); // arguments must f
 const _: () = assert!(BODY_BYTES_MAX < SYNC_ANSWER_BYTES_MAX); // one command always fits into a sync's answer
 const _: () = assert!(COMPLETION_UTF16_MAX * 6 < BODY_BYTES_MAX); // even escaped, a whole completion fits into its request
 const _: () = assert!(CONTROL_POLL_EVERY_MS as i64 * 5 <= DEVICE_ONLINE_MS); // four polls may be lost before we say offline
+const _: () = assert!(POLL_AFTER_QUEUED_S * 1000 == PASS_EVERY_MS); // the first question is worth asking after one pickup interval
 const _: () = assert!(PASS_EVERY_MS as i64 * 2 < DEVICE_ONLINE_MS); // so may one pass
 const _: () = assert!(CONTACT_STORED_EVERY_MS + PASS_EVERY_MS as i64 * 2 <= DEVICE_ONLINE_MS); // and a contact stored late
 const _: () = assert!(CONTROL_HOLD_MS_MAX <= CONTROL_POLL_EVERY_MS);

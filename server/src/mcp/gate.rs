@@ -83,7 +83,15 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
         Ok(inner) => inner,
         Err((code, why)) => return rpc_error(StatusCode::BAD_REQUEST, id.as_deref(), code, &why),
     };
+    let is_json = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let response = next.run(forward(parts, inner, call.clone())).await;
+    // The library answers both a wrong content type and what is no message of the protocol with 415 and plain text.
+    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return match is_json {
+            true => rpc_error(StatusCode::BAD_REQUEST, id.as_deref(), INVALID_REQUEST, "Invalid Request: this is no message of JSON-RPC 2.0"),
+            false => rpc_error(response.status(), id.as_deref(), INVALID_REQUEST, "Invalid Request: the content type is to be application/json"),
+        };
+    }
     if call.revoked.load(Ordering::Relaxed) {
         return challenge(&app, id.as_deref(), true);
     }

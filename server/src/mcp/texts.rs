@@ -1,5 +1,10 @@
 //! What an agent is told beside the facts: one table of sentences. Guidance stands here, in results, never in tool descriptions.
-use domain::{Timestamp, command::Status, limits::DEVICE_ONLINE_MS, wire::relay::Pickup};
+use domain::{
+    Timestamp,
+    command::Status,
+    limits::{DEVICE_ONLINE_MS, POLL_AFTER_OFFLINE_S, POLL_AFTER_QUEUED_DOORBELL_S, POLL_AFTER_QUEUED_S, POLL_AFTER_RUNNING_S},
+    wire::relay::Pickup,
+};
 
 use crate::queue::view::CommandView;
 
@@ -56,10 +61,10 @@ pub fn waiting(view: &CommandView, now: Timestamp) -> Option<(Waiting, Timestamp
 pub fn poll_after_seconds(view: &CommandView, now: Timestamp) -> u64 {
     match view.status {
         Status::Completed | Status::Failed | Status::Cancelled | Status::Expired => 0,
-        Status::Queued | Status::Running if !view.desktop.online(now) => 30,
-        Status::Queued if view.desktop.pickup == Pickup::Doorbell && !view.desktop.paused => 2,
-        Status::Queued => 20,
-        Status::Running => 10,
+        Status::Queued | Status::Running if !view.desktop.online(now) => POLL_AFTER_OFFLINE_S,
+        Status::Queued if view.desktop.pickup == Pickup::Doorbell && !view.desktop.paused => POLL_AFTER_QUEUED_DOORBELL_S,
+        Status::Queued => POLL_AFTER_QUEUED_S,
+        Status::Running => POLL_AFTER_RUNNING_S,
     }
 }
 

@@ -19,7 +19,7 @@ use super::documents::{self, DocumentError};
 use crate::{
     app::App,
     body,
-    ports::bytes,
+    ports::{Random, bytes},
     queue::grant::Client,
     relay_api::{From, too_many},
     secret,
@@ -164,6 +164,28 @@ pub fn oauth_error(status: StatusCode, error: &str, description: &str) -> Respon
     (status, headers, Json(json!({"error": error, "error_description": description}))).into_response()
 }
 
+/// What a client may not ask for.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    #[error("{0}")]
+    Redirects(String),
+    #[error("token_endpoint_auth_method must be none, client_secret_post or client_secret_basic")]
+    Method,
+}
+
+/// A new client, and its secret if its way to say who it is needs one.
+pub fn make(random: &dyn Random, name: Option<String>, redirects: Vec<String>, method: &str) -> Result<(Client, Option<String>), MetadataError> {
+    let redirect_uris = check_redirects(redirects).map_err(MetadataError::Redirects)?;
+    let secret = match method {
+        "none" => None,
+        "client_secret_post" | "client_secret_basic" => Some(format!("osfs_{}", URL_SAFE_NO_PAD.encode(bytes::<32>(random)))),
+        _ => return Err(MetadataError::Method),
+    };
+    let client_id = format!("osfc_{}", URL_SAFE_NO_PAD.encode(bytes::<18>(random)));
+    let client = Client { client_id, client_name: name_of(name), redirect_uris, secret_hash: secret.as_deref().map(secret::hash) };
+    Ok((client, secret))
+}
+
 /// RFC 7591. The asked auth method is honoured: `none` gets no secret, the others get one, shown once.
 pub async fn register(From(address): From, State(app): State<App>, body: Body) -> Response {
     if let Some(address) = address
@@ -179,24 +201,14 @@ pub async fn register(From(address): From, State(app): State<App>, body: Body) -
     let (Ok(about), Ok(Value::Object(mut echo))) = (serde_json::from_str::<About>(&text), serde_json::from_str::<Value>(&text)) else {
         return invalid("invalid_client_metadata", "the body is not a JSON object with redirect_uris");
     };
-    let redirect_uris = match check_redirects(about.redirect_uris) {
-        Ok(uris) => uris,
-        Err(why) => return invalid("invalid_redirect_uri", &why),
-    };
     let method = about.token_endpoint_auth_method.unwrap_or_else(|| "client_secret_basic".into());
-    let secret = match method.as_str() {
-        "none" => None,
-        "client_secret_post" | "client_secret_basic" => Some(format!("osfs_{}", URL_SAFE_NO_PAD.encode(bytes::<32>(&*app.queue.random)))),
-        _ => return invalid("invalid_client_metadata", "token_endpoint_auth_method must be none, client_secret_post or client_secret_basic"),
+    let (client, secret) = match make(&*app.queue.random, about.client_name, about.redirect_uris, &method) {
+        Ok(made) => made,
+        Err(e @ MetadataError::Redirects(_)) => return invalid("invalid_redirect_uri", &e.to_string()),
+        Err(e @ MetadataError::Method) => return invalid("invalid_client_metadata", &e.to_string()),
     };
-    let client_id = format!("osfc_{}", URL_SAFE_NO_PAD.encode(bytes::<18>(&*app.queue.random)));
-    let client = Client {
-        client_id: client_id.clone(),
-        client_name: name_of(about.client_name),
-        redirect_uris: redirect_uris.clone(),
-        secret_hash: secret.as_deref().map(secret::hash),
-    };
-    if let Err(e) = app.queue.register_client(client).await {
+    let (client_id, redirect_uris) = (client.client_id.clone(), client.redirect_uris.clone());
+    if let Err(e) = app.queue.register_client(client, false).await {
         return crate::http_error::ApiError::from(e).into_response();
     }
     echo.insert("client_id".into(), json!(client_id));

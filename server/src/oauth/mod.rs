@@ -17,7 +17,8 @@ use domain::text::{SCOPE_READ, SCOPE_RUN};
 use serde_json::{Value, json};
 
 use crate::app::{Access, App, Route};
-pub(crate) use clients::{Fetched, read_pinned};
+pub use clients::MetadataError;
+pub(crate) use clients::{Fetched, make, read_pinned};
 
 pub const ROUTES: &[Route] = &[
     Route { method: "get", path: "/.well-known/oauth-authorization-server", access: Access::Anybody },

@@ -52,7 +52,8 @@ pub async fn asset(Path(name): Path<String>, headers: axum::http::HeaderMap) -> 
 pub fn takes_gzip(headers: &axum::http::HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','));
     // `gzip;q=0` is a way to refuse it.
-    accepted.map(|each| each.trim()).any(|each| each == "gzip" || each.strip_prefix("gzip;").is_some_and(|q| !q.trim().starts_with("q=0")))
+    let is_wanted = |q: &str| q.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()).is_some_and(|q| q > 0.0);
+    accepted.map(|each| each.trim()).any(|each| each == "gzip" || each.strip_prefix("gzip;").is_some_and(is_wanted))
 }
 
 fn find(files: &'static [File], name: &str) -> Option<&'static File> {

@@ -1,8 +1,11 @@
 //! What the operator sees and ends from the command line.
 use domain::{AgentId, DeviceId, OwnerId, Timestamp};
 
-use super::{Device, Queue, agent::AgentError};
-use crate::store::{StoreError, Tx, params};
+use super::{Device, Queue, agent::AgentError, grant::Client};
+use crate::{
+    secret,
+    store::{StoreError, Tx, params},
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnerRow {
@@ -64,6 +67,16 @@ impl Queue {
         self.store.read(&(), |tx, ()| Box::pin(integrity(tx))).await
     }
 
+    /// Clients that were registered, by themselves or by the operator, oldest first.
+    pub async fn all_clients(&self) -> Result<Vec<(Client, Timestamp)>, StoreError> {
+        self.store.read(&(), |tx, ()| Box::pin(clients(tx))).await
+    }
+
+    /// Whether there was such a client. What its agents hold ends with their access tokens: they can no longer be refreshed.
+    pub async fn remove_client(&self, client_id: &str) -> Result<bool, StoreError> {
+        self.store.write(secret::hash(client_id), |tx, hash| Box::pin(remove_client(tx, hash))).await
+    }
+
     /// When the newest command was queued.
     pub async fn newest(&self) -> Result<Option<Timestamp>, StoreError> {
         self.store.read(&(), |tx, ()| Box::pin(newest(tx))).await
@@ -115,6 +128,15 @@ async fn agents(tx: &mut Tx) -> Result<Vec<AgentRow>, StoreError> {
             })
         })
         .collect()
+}
+
+async fn clients(tx: &mut Tx) -> Result<Vec<(Client, Timestamp)>, StoreError> {
+    let rows = tx.query("SELECT client_json, created_at FROM clients ORDER BY created_at, client_hash", &[]).await?;
+    rows.iter().map(|row| Ok((serde_json::from_str(row.text(0)?).map_err(|e| StoreError::Corrupt(e.to_string()))?, row.time(1)?))).collect()
+}
+
+async fn remove_client(tx: &mut Tx, hash: &String) -> Result<bool, StoreError> {
+    Ok(tx.execute("DELETE FROM clients WHERE client_hash = $1", params![hash]).await? > 0)
 }
 
 async fn newest(tx: &mut Tx) -> Result<Option<Timestamp>, StoreError> {

@@ -187,8 +187,9 @@ impl Queue {
         Ok((code, expires_at))
     }
 
-    pub async fn register_client(&self, client: Client) -> Result<(), StoreError> {
-        self.store.write((client, self.now()), |tx, (client, now)| Box::pin(register(tx, client, *now))).await
+    /// One that is not `kept` goes after a day unless an owner lets it in.
+    pub async fn register_client(&self, client: Client, kept: bool) -> Result<(), StoreError> {
+        self.store.write((client, kept, self.now()), |tx, (client, kept, now)| Box::pin(register(tx, client, *kept, *now))).await
     }
 
     pub async fn client(&self, client_id: &str) -> Result<Option<Client>, StoreError> {
@@ -293,10 +294,10 @@ async fn new_connect_code(tx: &mut Tx, owner: OwnerId, grant: &GrantRequest, has
     Ok(())
 }
 
-async fn register(tx: &mut Tx, client: &Client, now: Timestamp) -> Result<(), StoreError> {
+async fn register(tx: &mut Tx, client: &Client, kept: bool, now: Timestamp) -> Result<(), StoreError> {
     let json = serde_json::to_string(client).map_err(|e| StoreError::Corrupt(e.to_string()))?;
-    let sql = "INSERT INTO clients (client_hash, client_json, created_at) VALUES ($1, $2, $3)";
-    tx.execute(sql, params![secret::hash(&client.client_id), json, now]).await.map(drop)
+    let sql = "INSERT INTO clients (client_hash, client_json, created_at, used_at) VALUES ($1, $2, $3, $4)";
+    tx.execute(sql, params![secret::hash(&client.client_id), json, now, kept.then_some(now)]).await.map(drop)
 }
 
 async fn client(tx: &mut Tx, hash: &String) -> Result<Option<Client>, StoreError> {

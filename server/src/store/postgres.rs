@@ -15,13 +15,16 @@ use bytes::BytesMut;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures::StreamExt as _;
 use tokio_postgres::{
-    AsyncMessage, NoTls,
+    AsyncMessage,
     types::{FromSql, IsNull, ToSql, Type, to_sql_checked},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{Collides, Conn, Op, Row, StoreError, Tx, Value, schema};
-use crate::bell::{Bell, Bells};
+use crate::{
+    bell::{Bell, Bells},
+    tls::{self, Database, PostgresUrlError},
+};
 
 const CHANNEL: &str = "graph_queue_bells";
 const CONNECTIONS_MAX: usize = 16;
@@ -34,8 +37,11 @@ pub struct Postgres {
 
 impl Postgres {
     pub async fn open(url: &str, bells: Arc<Bells>) -> Result<Self, StoreError> {
-        let config: tokio_postgres::Config = url.parse()?;
-        let manager = Manager::from_config(config.clone(), NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let (config, tls) = tls::postgres(url).map_err(|e| match e {
+            PostgresUrlError::Address(e) => StoreError::Postgres(e),
+            PostgresUrlError::Tls(e) => StoreError::Unavailable(e.to_string()),
+        })?;
+        let manager = Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS_MAX)
             .wait_timeout(Some(Duration::from_secs(10)))
@@ -46,7 +52,7 @@ impl Postgres {
         let db = Self { pool, ended: CancellationToken::new() };
         schema::migrate_postgres(&mut db.client().await?).await?;
         let heard = Arc::new(AtomicBool::new(false));
-        tokio::spawn(listen(config, bells.clone(), heard.clone(), db.ended.clone()));
+        tokio::spawn(listen(config, tls, bells.clone(), heard.clone(), db.ended.clone()));
         tokio::spawn(look_without_a_listener(bells, heard, db.ended.clone()));
         Ok(db)
     }
@@ -128,9 +134,9 @@ where
 }
 
 /// Hears what other instances ring. After a lost connection nobody knows what rang meanwhile: everybody looks again.
-async fn listen(config: tokio_postgres::Config, bells: Arc<Bells>, heard: Arc<AtomicBool>, ended: CancellationToken) {
+async fn listen(config: tokio_postgres::Config, tls: Database, bells: Arc<Bells>, heard: Arc<AtomicBool>, ended: CancellationToken) {
     loop {
-        let listening = hear(&config, &bells, &heard);
+        let listening = hear(&config, &tls, &bells, &heard);
         tokio::select! { biased;
             () = ended.cancelled() => return,
             outcome = listening => if let Err(e) = outcome { tracing::warn!(error = %e, "the listening connection was lost") },
@@ -143,8 +149,8 @@ async fn listen(config: tokio_postgres::Config, bells: Arc<Bells>, heard: Arc<At
     }
 }
 
-async fn hear(config: &tokio_postgres::Config, bells: &Bells, heard: &AtomicBool) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+async fn hear(config: &tokio_postgres::Config, tls: &Database, bells: &Bells, heard: &AtomicBool) -> Result<(), tokio_postgres::Error> {
+    let (client, mut connection) = config.connect(tls.clone()).await?;
     let mut messages = Box::pin(futures::stream::poll_fn(move |cx| connection.poll_message(cx)));
     let listen = client.batch_execute("LISTEN graph_queue_bells");
     let mut listen = Box::pin(listen);

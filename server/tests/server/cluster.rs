@@ -26,6 +26,15 @@ fn am_root() -> bool {
 
 impl Cluster {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// One that takes encrypted connections.
+    pub fn with_certificate(certificate: &Path, key: &Path) -> Self {
+        Self::with(&[("certificate.pem", certificate), ("certificate.key", key)])
+    }
+
+    fn with(files: &[(&str, &Path)]) -> Self {
         let (dir, bin) = (tempfile::tempdir().unwrap(), bin());
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let cluster = Self { dir, bin, port, databases: std::cell::Cell::new(0) };
@@ -35,7 +44,16 @@ impl Cluster {
         }
         let data = cluster.data();
         cluster.tool("initdb", &["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
-        let options = format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c max_connections=200");
+        let mut options = format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c max_connections=200");
+        for (name, file) in files {
+            let copy = cluster.dir.path().join(name);
+            // The server wants its key to be its own and nobody else's.
+            std::fs::copy(file, &copy).unwrap();
+            assert!(Command::new("chmod").arg("600").arg(&copy).status().unwrap().success());
+            assert!(!am_root() || Command::new("chown").arg("postgres").arg(&copy).status().unwrap().success());
+            let setting = if name.ends_with(".key") { "ssl_key_file" } else { "ssl=on -c ssl_cert_file" };
+            options.push_str(&format!(" -c {setting}={}", copy.display()));
+        }
         let log = cluster.dir.path().join("log").display().to_string();
         cluster.tool("pg_ctl", &["-D", &data, "-w", "-l", &log, "-o", &options, "start"]);
         cluster
@@ -76,6 +94,26 @@ impl Cluster {
     pub async fn run(&self, place: &Place, statements: &str) {
         let Place::Postgres { url } = place else { panic!("PostgreSQL only") };
         execute(url, statements).await;
+    }
+}
+
+impl Cluster {
+    /// Of every other connection to this database: whether it is encrypted.
+    pub async fn encrypted_connections(&self, url: &str) -> Vec<bool> {
+        let database = url.rsplit_once('/').unwrap().1;
+        let (client, connection) = tokio_postgres::connect(&self.url("postgres"), tokio_postgres::NoTls).await.unwrap();
+        let task = tokio::spawn(connection);
+        let sql = "SELECT s.ssl FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.datname = $1 AND a.backend_type = 'client backend'";
+        let seen = client.query(sql, &[&database]).await.unwrap().iter().map(|row| row.get(0)).collect();
+        drop(client);
+        task.await.unwrap().unwrap();
+        seen
+    }
+
+    pub async fn until_nobody_is_connected(&self, url: &str) {
+        while !self.encrypted_connections(url).await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 }
 

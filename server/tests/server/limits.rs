@@ -1,4 +1,4 @@
-//! Whatever can grow has a limit, and reaching it is an answer.
+//! Invariant 9: whatever can grow has a limit, and reaching it is an answer.
 use serde_json::json;
 
 use crate::world::{World, done, session};

@@ -4,6 +4,7 @@
 mod cluster;
 mod contract;
 mod documents;
+mod hostile;
 mod instances;
 mod limits;
 mod matrix;
@@ -11,7 +12,10 @@ mod matrix_of_access;
 mod oauth;
 mod owner_api;
 mod program;
+mod properties;
 mod published;
+mod slow;
 mod stored;
+mod tls;
 mod waits;
 mod world;

@@ -1,4 +1,4 @@
-//! Every route × every kind of token, generated from the router's own table.
+//! Invariant 6: every route × every kind of token, generated from the router's own table.
 use serde_json::json;
 use server::app::{Access, routes};
 
@@ -84,6 +84,7 @@ async fn every_route_takes_exactly_the_tokens_it_is_for() {
             }
         }
     }
+    println!("{cells} cells of the authorization matrix");
     assert!(cells >= 400, "{cells} cells");
     let (_, device) = &tokens[2];
     for (who, token) in tokens.iter().filter(|(who, _)| *who != "device") {
@@ -91,6 +92,43 @@ async fn every_route_takes_exactly_the_tokens_it_is_for() {
         assert_eq!(reply.status == 200, *who == "foreign device", "{who}");
     }
     assert_eq!(w.device("DELETE", "device", device, "").await.status, 200);
+}
+
+/// The paths of the real router, out of its own description of itself.
+fn paths_of(router: &axum::Router) -> std::collections::BTreeSet<String> {
+    let mut all = std::collections::BTreeSet::new();
+    let whole = format!("{router:?}");
+    // What stands behind that is the answer to everything else.
+    let own = whole.split("fallback_router").next().unwrap_or_default();
+    for map in own.split("paths: {").skip(1) {
+        let mut pieces = map.split('"');
+        while let (Some(between), Some(path)) = (pieces.next(), pieces.next())
+            && !between.contains('}')
+        {
+            all.insert(path.to_owned());
+        }
+    }
+    all.retain(|path| !path.contains("__private"));
+    all
+}
+
+/// The table is written beside the routes; what the router serves without a row, by path or by method, fails here.
+#[tokio::test]
+async fn no_route_is_without_a_row_in_the_table() {
+    let w = World::sqlite().await;
+    let served = paths_of(&w.app.router());
+    let listed: std::collections::BTreeSet<String> = routes().map(|r| r.path.to_owned()).collect();
+    assert_eq!(served, listed, "left: what the router serves, right: what the authorization matrix knows");
+    for path in &listed {
+        for method in ["get", "post", "put", "patch", "delete"] {
+            if routes().any(|r| r.path == path && r.method == method) {
+                continue;
+            }
+            let request = axum::http::Request::builder().method(method.to_uppercase().as_str()).uri(path.replace("{id}", &crate::world::gs(1)));
+            let reply = w.send(request.body(axum::body::Body::empty()).unwrap()).await;
+            assert_eq!(reply.status, 405, "{method} {path} is served without a row");
+        }
+    }
 }
 
 #[tokio::test]

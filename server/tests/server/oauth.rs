@@ -402,3 +402,20 @@ async fn a_client_known_by_its_document_is_verified_and_continues_as_itself() {
     pinned.set_up().await;
     page(&pinned, CIMD, &[]).await;
 }
+
+#[tokio::test]
+async fn a_client_registered_by_hand_is_kept_and_must_know_its_secret() {
+    let w = World::sqlite().await;
+    let (desk, project, _) = w.set_up().await;
+    let (client, secret) = w.app.add_client("Hosted".into(), vec!["http://localhost/callback".into()], "client_secret_post").await.unwrap();
+    let of_itself = register(&w, "none").await["client_id"].as_str().unwrap().to_owned();
+    w.pass_ms(2 * 24 * 3_600_000);
+    w.app.queue.sweep().await.unwrap();
+    assert_eq!(ask(&w, &of_itself, &[]).await.status, 400, "nobody let it in for a day");
+    let code = code_for(&w, &client.client_id, &connect_code(&desk, &project, &[READ]).await, &[]).await;
+    assert_eq!(error(&redeem(&w, &client.client_id, &code, &[("client_secret", "osfs_wrong")]).await), (401, "invalid_client".into()));
+    let tokens = redeem(&w, &client.client_id, &code, &[("client_secret", &secret.unwrap())]).await.ok();
+    assert!(w.app.queue.remove_client(&client.client_id).await.unwrap());
+    let refused = refresh(&w, &client.client_id, tokens["refresh_token"].as_str().unwrap(), &[]).await;
+    assert_eq!(error(&refused), (401, "invalid_client".into()), "a removed client is told to register again");
+}

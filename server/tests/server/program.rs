@@ -9,18 +9,18 @@ use std::{
 
 use serde_json::{Value, json};
 
-struct Program {
-    child: Child,
-    address: String,
+pub struct Program {
+    pub child: Child,
+    pub address: String,
 }
 
 impl Program {
-    fn start(dir: &Path, more: &[&str]) -> Self {
+    pub fn start(dir: &Path, more: &[&str]) -> Self {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("log")).unwrap();
         let mut child = command(dir, &["serve", "--listen", "127.0.0.1:0"]).args(more).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line}")).to_owned();
+        let address = line.trim().strip_prefix("listening on ").and_then(|it| it.split_once("://")).unwrap_or_else(|| panic!("{line}")).1.to_owned();
         Self { child, address }
     }
 
@@ -29,7 +29,7 @@ impl Program {
         self.try_ask(method, path, token, body).unwrap_or_default()
     }
 
-    fn try_ask(&self, method: &str, path: &str, token: &str, body: &str) -> std::io::Result<(u16, String)> {
+    pub fn try_ask(&self, method: &str, path: &str, token: &str, body: &str) -> std::io::Result<(u16, String)> {
         let mut socket = TcpStream::connect(&self.address)?;
         let authorization = if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
         write!(
@@ -71,7 +71,7 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn says(dir: &Path, arguments: &[&str]) -> String {
+pub fn says(dir: &Path, arguments: &[&str]) -> String {
     let out = command(dir, arguments).output().unwrap();
     format!(
         "{}{}",
@@ -94,16 +94,17 @@ fn set_up(dir: &Path, program: &Program) -> (String, String, String) {
     (token, agent["token"].as_str().unwrap().to_owned(), project)
 }
 
+/// Also of case C20: a key that was sent, answered or not, has exactly one command.
 #[test]
-fn a_killed_queue_loses_nothing_it_answered() {
+fn a_killed_queue_loses_nothing_it_answered_and_leaves_no_key_without_its_command() {
     let dir = tempfile::tempdir().unwrap();
     let plenty = ["--requests-per-second", "100000", "--queued-per-project", "100000"];
     let mut program = Program::start(dir.path(), &plenty);
     let (device, agent, project) = set_up(dir.path(), &program);
-    let mut answered = Vec::new();
+    let (mut answered, sent) = (Vec::new(), std::sync::Mutex::new(Vec::new()));
     for round in 0..3 {
         std::thread::scope(|scope| {
-            let (program, agent) = (&program, &agent);
+            let (program, agent, sent) = (&program, &agent, &sent);
             let writers: Vec<_> = (0..4)
                 .map(|writer| {
                     scope.spawn(move || {
@@ -111,6 +112,7 @@ fn a_killed_queue_loses_nothing_it_answered() {
                         for n in 0..200 {
                             let key = format!("key-{round}-{writer}-{n:05}");
                             let arguments = json!({"graph_session_id": crate::world::gs(1), "idempotency_key": key});
+                            sent.lock().unwrap().push(key.clone());
                             // Refused by its quota or cut by the kill: not answered.
                             match program.tool(agent, "run_graph_session", arguments) {
                                 Some(ticket) if ticket["command_id"].is_string() => {
@@ -152,6 +154,16 @@ fn a_killed_queue_loses_nothing_it_answered() {
         }
     }
     assert!(answered.len() >= 20, "{}", answered.len());
+    let sent = sent.into_inner().unwrap();
+    let of_keys: std::collections::BTreeSet<String> = sent
+        .iter()
+        .map(|key| {
+            let again = program.tool(&agent, "run_graph_session", json!({"graph_session_id": crate::world::gs(1), "idempotency_key": key})).unwrap();
+            again["command_id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let queued = program.ask("GET", "/metrics", "", "").1;
+    assert!(queued.contains(&format!("graph_queue_commands_queued {}\n", of_keys.len())) && of_keys.len() == sent.len(), "one command for each key");
     let sync = json!({"project_id": project, "revision": 1, "sessions": [crate::world::session(1)]});
     let offered = program.json("POST", "/external-assistants/graph-relays/sync", &device, sync);
     assert!(offered["commands"].as_array().unwrap().len() >= answered.len());
@@ -238,6 +250,103 @@ fn a_drain_answers_what_is_held_and_ends() {
     assert!(begin.elapsed() < Duration::from_secs(15));
 }
 
+fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Case C29: ten at once, with a length and in chunks.
+#[test]
+fn large_bodies_at_once_are_taken_or_refused_without_being_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Program::start(dir.path(), &["--requests-per-second", "100000"]);
+    let (_, agent, _) = set_up(dir.path(), &program);
+    let before = peak_kib(program.child.id());
+    let chunked = |bytes: usize| -> std::io::Result<String> {
+        let mut socket = TcpStream::connect(&program.address)?;
+        write!(
+            socket,
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {agent}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        )?;
+        let chunk = "x".repeat(64 * 1024);
+        for _ in 0..bytes / chunk.len() {
+            // Refused before it is all sent: the rest is not wanted.
+            if write!(socket, "{:x}\r\n{chunk}\r\n", chunk.len()).is_err() {
+                break;
+            }
+        }
+        let mut text = String::new();
+        let _ = socket.read_to_string(&mut text);
+        Ok(text)
+    };
+    std::thread::scope(|scope| {
+        for n in 0..10 {
+            let (program, agent, chunked) = (&program, &agent, &chunked);
+            scope.spawn(move || {
+                let run = |bytes: usize| {
+                    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_graph_session", "arguments":
+                        {"graph_session_id": crate::world::gs(1), "idempotency_key": format!("key-{n:05}"), "arguments": {"a": "x".repeat(bytes)}}}});
+                    program.ask("POST", "/mcp", agent, &body.to_string())
+                };
+                let (status, text) = run(900 * 1024);
+                assert!(status == 200 && text.contains("queued"), "{status} {text}");
+                let (status, text) = run(1_100 * 1024);
+                assert!(status == 200 && text.contains("at most 1048576 are allowed"), "{status} {text}");
+                // The connection may be cut while the rest of it is still being sent; it is never a success.
+                let (status, _) = run(10 << 20);
+                assert!(matches!(status, 413 | 0), "{status}");
+                let text = chunked(10 << 20).unwrap();
+                assert!(text.is_empty() || text.starts_with("HTTP/1.1 413"), "{text}");
+            });
+        }
+        assert_eq!(program.ask("GET", "/healthz", "", "").0, 200);
+    });
+    let grown = peak_kib(program.child.id()).saturating_sub(before);
+    assert!(grown < 64 * 1024, "grew by {grown} KiB");
+}
+
+/// Case C48, with a second process beside it. `GRAPH_QUEUE_LONG_SECONDS=60` makes it the long form (`make long`).
+#[test]
+fn many_writers_and_readers_never_meet_a_locked_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut program = Program::start(dir.path(), &["--requests-per-second", "1000000", "--queued-per-project", "10000000"]);
+    let (device, agent, project) = set_up(dir.path(), &program);
+    let long = std::env::var("GRAPH_QUEUE_LONG_SECONDS").ok().and_then(|s| s.parse().ok()).map(Duration::from_secs);
+    let begin = Instant::now();
+    let goes_on = |n: usize| long.map_or(n < 25, |long| begin.elapsed() < long);
+    std::thread::scope(|scope| {
+        let (program, device, agent, project, goes_on, dir) = (&program, &device, &agent, &project, &goes_on, &dir);
+        for worker in 0..32 {
+            scope.spawn(move || {
+                for n in (0..).take_while(|n| goes_on(*n)) {
+                    if worker % 2 == 0 {
+                        let key = format!("key-{worker:03}-{n:07}");
+                        let made = program
+                            .tool(agent, "run_graph_session", json!({"graph_session_id": crate::world::gs(1), "idempotency_key": key}))
+                            .unwrap();
+                        let ended = program.tool(agent, "cancel_graph_run", json!({"command_id": made["command_id"]})).unwrap();
+                        assert_eq!(ended["status"], "cancelled");
+                    } else {
+                        let sync = json!({"project_id": project, "revision": 1, "sessions": [crate::world::session(1)], "metadata_only": true});
+                        assert!(program.json("POST", "/external-assistants/graph-relays/sync", device, sync)["commands"].is_array());
+                        assert!(program.tool(agent, "list_projects", json!({})).unwrap()["projects"].is_array());
+                    }
+                }
+            });
+        }
+        scope.spawn(move || {
+            for n in (0..).take_while(|n| if long.is_some() { goes_on(*n) } else { *n < 4 }) {
+                assert!(says(dir.path(), &["pair", "--owner", &format!("Owner {n}")]).contains("Pairing code"));
+            }
+        });
+    });
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let bad: Vec<&str> = log.lines().filter(|l| l.contains("is locked") || l.contains("ERROR")).take(5).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
 #[test]
 fn no_secret_is_ever_written_down() {
     let dir = tempfile::tempdir().unwrap();
@@ -277,6 +386,14 @@ fn the_operator_sees_lists_copies_and_is_told_what_is_wrong() {
     let id = agents.split(' ').next().unwrap();
     assert!(says(dir.path(), &["agent", "revoke", id]).contains("revoked"));
     assert!(program.tool(&agent, "list_projects", json!({})).is_none(), "at the next request");
+    let made = says(dir.path(), &["client", "add", "--name", "Hosted", "--redirect", "https://claude.ai/api/mcp/auth_callback"]);
+    let client = made.lines().next().unwrap().strip_prefix("client id: ").unwrap();
+    assert!(made.contains("client secret, shown only now: osfs_"), "{made}");
+    let listed = says(dir.path(), &["client", "list"]);
+    assert!(listed.contains(client) && listed.contains("with a secret") && listed.contains("auth_callback") && !listed.contains("osfs_"), "{listed}");
+    assert!(says(dir.path(), &["client", "add", "--name", "x", "--redirect", "http://a.example/cb"]).contains("a redirect must be https"));
+    assert!(says(dir.path(), &["client", "remove", client]).contains("removed"));
+    assert!(says(dir.path(), &["client", "remove", client]).contains("there is no client"));
     assert!(says(dir.path(), &["backup", "copy.db"]).contains("copied"));
     assert!(says(dir.path(), &["owner", "list", "--database", "copy.db"]).contains("Ada"), "a copy is a whole queue");
     let url = format!("http://{}", program.address);
@@ -284,7 +401,8 @@ fn the_operator_sees_lists_copies_and_is_told_what_is_wrong() {
     assert!(healthy.contains("opens and has schema") && healthy.contains("answers") && !healthy.contains("problem"), "{healthy}");
     assert!(says(dir.path(), &["doctor", "--public-url", "http://127.0.0.1:9"]).contains("problem http://127.0.0.1:9 does not answer"));
     std::fs::write(dir.path().join("q.toml"), "listen = \"127.0.0.1:1\"\nretention_days = 3\n").unwrap();
-    let effective = says(dir.path(), &["config", "--config", "q.toml", "--listen", "127.0.0.1:2", "--database", "postgres://u:secret@h/db"]);
+    let effective =
+        says(dir.path(), &["config", "--config", "q.toml", "--listen", "127.0.0.1:2", "--database", "postgres://u:secret@h/db?password=secret"]);
     assert!(effective.contains("127.0.0.1:2") && effective.contains("retention_days = 3") && !effective.contains("secret"), "{effective}");
     assert!(says(dir.path(), &["serve", "--listen", "0.0.0.0:0"]).contains("--public-url https://"));
     assert!(says(dir.path(), &["serve", "--listen", "0.0.0.0:0", "--public-url", "http://x.example"]).contains("must be https"));

@@ -1,4 +1,4 @@
-//! Databases of earlier releases and of earlier days: migrations from every stored schema, and a queue restored from a backup.
+//! Invariant 11: databases of earlier releases and of earlier days: migrations from every stored schema, and a queue restored from a backup.
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};

@@ -25,6 +25,25 @@ pub enum ListOrRevoke {
     },
 }
 
+#[derive(Subcommand)]
+pub enum Clients {
+    List,
+    /// For clients that a person gives an id and secret to, instead of registering themselves.
+    Add {
+        #[arg(long)]
+        name: String,
+        /// Where it may send its owner back to (repeatable): https, or http to this computer.
+        #[arg(long = "redirect", required = true)]
+        redirects: Vec<String>,
+        /// `none`, `client_secret_post` or `client_secret_basic`.
+        #[arg(long, default_value = "client_secret_post")]
+        auth_method: String,
+    },
+    Remove {
+        id: String,
+    },
+}
+
 fn when(at: Option<Timestamp>) -> String {
     at.map_or_else(|| "never".into(), |at| at.to_string())
 }
@@ -68,6 +87,29 @@ pub async fn agents(app: &App, what: ListOrRevoke) -> anyhow::Result<()> {
     Ok(())
 }
 
+pub async fn clients(app: &App, what: Clients) -> anyhow::Result<()> {
+    match what {
+        Clients::List => {
+            for (client, created_at) in app.queue.all_clients().await? {
+                let secret = if client.secret_hash.is_some() { "with a secret" } else { "public" };
+                println!("{}  {}  {secret}, since {created_at}, to {}", client.client_id, client.client_name, client.redirect_uris.join(" "));
+            }
+        }
+        Clients::Add { name, redirects, auth_method } => {
+            let (client, secret) = app.add_client(name, redirects, &auth_method).await?;
+            println!("client id: {}", client.client_id);
+            if let Some(secret) = secret {
+                println!("client secret, shown only now: {secret}");
+            }
+        }
+        Clients::Remove { id } => {
+            ensure!(app.queue.remove_client(&id).await?, "there is no client {id}");
+            println!("removed {id}; its agents keep their access for an hour at most (agent revoke ends it at once)");
+        }
+    }
+    Ok(())
+}
+
 /// The copy in place, brought up to date, and what an operator should know of it.
 pub async fn restore(settings: &Settings, file: &Path) -> anyhow::Result<()> {
     let Place::Sqlite { path, .. } = config::place(settings.database()) else { bail!("PostgreSQL is restored by its own tools (pg_restore)") };
@@ -106,7 +148,7 @@ pub async fn doctor(settings: &Settings) -> anyhow::Result<ExitCode> {
             app.close().await;
         }
     }
-    let url = settings.public_url.clone().unwrap_or_else(|| format!("http://{}", settings.listen()));
+    let url = settings.own_url();
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?;
     match client.get(format!("{url}/readyz")).send().await {
         Ok(reply) if reply.status().is_success() => say(true, format!("{url} answers")),

@@ -7,7 +7,7 @@ use std::{process::ExitCode, sync::Arc, time::SystemTime};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use domain::Timestamp;
-use server::App;
+use server::{App, tls::Tls};
 use tokio::net::TcpListener;
 
 use settings::Settings;
@@ -48,6 +48,11 @@ enum Command {
     Agent {
         #[command(subcommand)]
         what: admin::ListOrRevoke,
+    },
+    /// List OAuth clients, register one by hand, or remove one.
+    Client {
+        #[command(subcommand)]
+        what: admin::Clients,
     },
     /// Copy the SQLite database, also while it is in use.
     Backup { file: std::path::PathBuf },
@@ -95,6 +100,7 @@ async fn run(settings: Settings, command: Command) -> anyhow::Result<ExitCode> {
         Command::Owner { what: admin::List::List } => admin::owners(&open(&settings).await?).await?,
         Command::Device { what } => admin::devices(&open(&settings).await?, what).await?,
         Command::Agent { what } => admin::agents(&open(&settings).await?, what).await?,
+        Command::Client { what } => admin::clients(&open(&settings).await?, what).await?,
         Command::Backup { file } => {
             open(&settings).await?.queue.backup(&file)?;
             println!("copied to {}", file.display());
@@ -113,8 +119,7 @@ async fn run(settings: Settings, command: Command) -> anyhow::Result<ExitCode> {
 
 /// Opens the database for a short visit; a serving process may use it at the same time.
 async fn open(settings: &Settings) -> anyhow::Result<App> {
-    let url = settings.public_url.clone().unwrap_or_else(|| format!("http://{}", settings.listen()));
-    open_at(settings, url).await
+    open_at(settings, settings.own_url()).await
 }
 
 async fn open_at(settings: &Settings, public_url: String) -> anyhow::Result<App> {
@@ -124,6 +129,7 @@ async fn open_at(settings: &Settings, public_url: String) -> anyhow::Result<App>
 
 async fn serve(settings: &Settings) -> anyhow::Result<()> {
     raise_file_limit();
+    let tls = settings.tls()?.map(Arc::new);
     let listener = TcpListener::bind(settings.listen()).await.with_context(|| format!("listening on {}", settings.listen()))?;
     let address = listener.local_addr()?;
     let public_url = settings.public_url(address)?;
@@ -135,10 +141,33 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
         let made = app.pair_code("owner").await?;
         eprintln!("First start. Pair a desktop within 10 minutes: address {public_url}, code {}", made.code);
     }
-    println!("listening on http://{address}");
-    app.serve(listener, terminated()).await?;
+    println!("listening on {}://{address}", settings.scheme());
+    match tls {
+        None => app.serve(listener, terminated()).await?,
+        Some(tls) => {
+            let reloading = tokio::spawn(reload_when_told(tls.clone()));
+            app.serve_tls(listener, tls, terminated()).await?;
+            reloading.abort();
+        }
+    }
     app.close().await;
     Ok(())
+}
+
+/// A renewed certificate is taken without a restart. A broken one is said in the log, and the old one goes on.
+async fn reload_when_told(tls: Arc<Tls>) {
+    #[cfg(unix)]
+    {
+        let Ok(mut told) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
+        while told.recv().await.is_some() {
+            match tls.reload() {
+                Ok(()) => tracing::info!("certificate and key were read again"),
+                Err(e) => tracing::error!(error = %e, "the certificate stays as it was"),
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    drop(tls);
 }
 
 async fn pair(settings: &Settings, owner: &str, json: bool) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use server::{Config, config, oauth::documents::HttpsDocuments, queue::Terms};
+use server::{Config, config, oauth::documents::HttpsDocuments, queue::Terms, tls::Tls};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -28,6 +28,12 @@ pub struct Settings {
     /// Serve others without https. Tokens can be read on the way: only inside a network you trust.
     #[arg(long, env = "GRAPH_QUEUE_INSECURE", global = true, num_args = 0..=1, default_missing_value = "true")]
     pub insecure: Option<bool>,
+    /// Serve in TLS with this certificate (PEM, its chain included); read again on SIGHUP.
+    #[arg(long, env = "GRAPH_QUEUE_TLS_CERT", global = true, requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, env = "GRAPH_QUEUE_TLS_KEY", global = true, requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// A further host name under which requests may come (repeatable).
     #[arg(long = "allowed-host", env = "GRAPH_QUEUE_ALLOWED_HOSTS", value_delimiter = ',', global = true)]
     pub allowed_hosts: Vec<String>,
@@ -79,7 +85,7 @@ impl Settings {
             ($($name:ident),+) => { $(if self.$name.is_none() { self.$name = file.$name; })+ };
         }
         fill!(listen, public_url, database, insecure, trust_forwarded, requests_per_second, connections, queued_per_project);
-        fill!(queued_ttl_hours, running_ttl_days, retention_days, anonymous_list, fetch_clients, log);
+        fill!(tls_cert, tls_key, queued_ttl_hours, running_ttl_days, retention_days, anonymous_list, fetch_clients, log);
         macro_rules! fill_lists {
             ($($name:ident),+) => { $(if self.$name.is_empty() { self.$name = file.$name; })+ };
         }
@@ -95,9 +101,32 @@ impl Settings {
         self.database.as_deref().unwrap_or("graph-queue.db")
     }
 
-    /// The database without the password that may be in its address.
+    /// The database without the password that may be in its address, before the host or behind a question mark.
     pub fn database_name(&self) -> &str {
-        self.database().rsplit_once('@').map_or(self.database(), |(_, rest)| rest)
+        let name = self.database();
+        if !name.starts_with("postgres") || !name.contains("://") {
+            return name;
+        }
+        let host = name.rsplit_once('@').map_or(name, |(_, rest)| rest);
+        host.split_once('?').map_or(host, |(rest, _)| rest)
+    }
+
+    /// Certificate and key, if TLS is ended here.
+    pub fn tls(&self) -> anyhow::Result<Option<Tls>> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Ok(Some(Tls::load(certificate.clone(), key.clone())?)),
+            (None, None) => Ok(None),
+            (Some(_), None) | (None, Some(_)) => bail!("tls_cert and tls_key belong together"),
+        }
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.tls_cert.is_some() { "https" } else { "http" }
+    }
+
+    /// Where this queue is reached when nothing was said of it.
+    pub fn own_url(&self) -> String {
+        self.public_url.clone().unwrap_or_else(|| format!("{}://{}", self.scheme(), self.listen()))
     }
 
     /// The public address; refuses to expose tokens without being told so.
@@ -106,9 +135,9 @@ impl Settings {
         match &self.public_url {
             Some(url) if url.starts_with("https://") || (url.starts_with("http://") && (insecure || bound.ip().is_loopback())) => Ok(url.clone()),
             Some(url) => bail!("--public-url {url} must be https://… (or say --insecure, inside a network you trust)"),
-            None if bound.ip().is_loopback() || insecure => Ok(format!("http://{bound}")),
+            None if bound.ip().is_loopback() || insecure => Ok(format!("{}://{bound}", self.scheme())),
             None => bail!(
-                "a queue that others can reach at {bound} needs --public-url https://… (a TLS proxy in front), or --insecure inside a network you trust"
+                "a queue that others can reach at {bound} needs --public-url https://… (a TLS proxy in front, or --tls-cert), or --insecure inside a network you trust"
             ),
         }
     }

@@ -71,6 +71,12 @@ pub async fn another_agents_run_reads_like_one_that_never_was(w: &mut World) {
     for tool in ["get_graph_run", "cancel_graph_run"] {
         let mut shapes = std::collections::BTreeSet::new();
         for agent in [&two, &three] {
+            // Case C21: a run of another agent and one that never was, often.
+            for n in 0..200u32 {
+                let never = format!("3f2b8c1e-9a4d-4c6b-8e2f-0a1b{n:08x}");
+                let told = agent.call(tool, &json!({ "command_id": if n % 2 == 0 { &id } else { &never } }).to_string()).await;
+                shapes.insert((told.reply.status, told.reply.text));
+            }
             for asked in [id.as_str(), "3f2b8c1e-9a4d-4c6b-8e2f-0a1b2c3d4e5f", "../x", "", "\u{0}"] {
                 let told = agent.call(tool, &json!({ "command_id": asked }).to_string()).await;
                 assert_eq!(told.refused(), NOTFOUND);
