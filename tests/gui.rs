@@ -125,7 +125,8 @@ fn clicks_that_were_already_on_their_way_approve_nothing_in_the_first_half_secon
     drop(clicking);
     assert_eq!(run["status"], "completed", "the clicks did reach the button in the end: {run}");
     let log = std::fs::read_to_string(desk.world.dir.path().join("profile/logs/graph-desk.log")).unwrap();
-    let shown_ms: Vec<u64> = log.split("shown_ms=").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()).collect();
+    let shown_ms: Vec<u64> =
+        log.split("shown_ms=").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()).collect();
     assert!(shown_ms.len() == 2 && shown_ms.iter().all(|ms| *ms >= 500), "{shown_ms:?}");
 }
 
@@ -248,6 +249,7 @@ fn the_built_in_queue_is_one_click_and_serves_agents_at_the_same_address_after_a
     assert_eq!(agent.wait_terminal(&command)["result"], json!({"a": 1}));
 }
 
+/// Invariant 7.
 #[test]
 fn a_run_goes_on_while_the_window_is_closed_and_a_second_start_opens_it_again() {
     let screen = Screen::take();

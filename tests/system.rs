@@ -4,6 +4,8 @@
 mod agents;
 #[path = "support/line.rs"]
 mod line;
+#[path = "support/proxy.rs"]
+mod proxy;
 #[path = "system/secrets.rs"]
 mod secrets;
 #[path = "support/world.rs"]
@@ -61,6 +63,7 @@ fn a_lost_start_answer_neither_runs_the_command_twice_nor_loses_it() {
     assert_eq!(world.executions("echo").len(), 1);
 }
 
+/// Invariant 4.
 #[test]
 fn a_lost_completion_answer_is_sent_again_and_recorded_once() {
     let mut world = World::new();
@@ -96,27 +99,42 @@ fn a_desktop_killed_in_mid_run_never_runs_the_command_again() {
 
 #[test]
 fn a_desktop_killed_at_any_marked_point_ends_every_command_once() {
-    // Before the outbox row: the run is lost and says so. After it: the stored completion is delivered.
-    for (point, status, reason) in [
-        ("after_execution_stored", "failed", "device_restarted"),
-        ("after_start_granted", "failed", "device_restarted"),
-        ("before_outbox_write", "failed", "device_restarted"),
-        ("after_outbox_write", "completed", "done"),
-        ("after_completion_posted", "completed", "done"),
-    ] {
+    // Before the claim is stored nothing is known and nothing ran: the command runs later. From there to the outbox row the run is lost and
+    // says so. From the outbox row on the stored completion is delivered. The last member: has the Graph acted?
+    let expected = [
+        ("after_sync_answered", "completed", "done", true),
+        ("after_not_shared_stored", "cancelled", "not_shared", false),
+        ("before_execution_stored", "completed", "done", true),
+        ("after_execution_stored", "failed", "device_restarted", false),
+        ("after_start_granted", "failed", "device_restarted", false),
+        ("after_running_stored", "failed", "device_restarted", false),
+        ("before_outbox_write", "failed", "device_restarted", true),
+        ("after_outbox_write", "completed", "done", true),
+        ("after_completion_posted", "completed", "done", true),
+        ("after_outbox_delete", "completed", "done", true),
+    ];
+    assert_eq!(expected.map(|(point, ..)| point), device::crash::POINTS, "every point has its row");
+    for (point, status, reason, acted) in expected {
         let mut world = World::new();
         world.share("writes", WRITES);
         let file = world.files().join("out.txt");
         world.deskd(&["allow", "write_file", "--under", world.files().to_str().unwrap()]);
-        world.serve_with(&[("GRAPH_DESK_CRASH_AT", point)]);
+        world.serve();
         let agent = world.agent("Claude");
-        let command = agent.run(&agent.session("writes"), json!({"path": file}), &format!("key-{point}"));
-        let died = world.desk.as_mut().unwrap().wait();
+        let session = agent.session("writes");
+        world.desk.take().unwrap().kill();
+        let command = agent.run(&session, json!({"path": file}), &format!("key-{point}"));
+        if point == "after_not_shared_stored" {
+            world.deskd(&["unshare", "writes", "--project", "Home"]);
+        }
+        let died = world.serve_to_die(point);
         assert!(!died.success(), "{point}: it was to die there");
         world.serve();
         let run = agent.wait_terminal(&command);
         assert_eq!((&run["status"], &run["reason"]), (&json!(status), &json!(reason)), "{point}: {run}");
-        assert_eq!(world.executions("writes").len(), 1, "{point}");
+        wait_until("the outbox is empty", || world.deskd_json(&["status", "--json"])["outbox"] == 0);
+        assert_eq!(world.executions("writes").len(), usize::from(reason != "not_shared"), "{point}");
+        assert_eq!(file.exists(), acted, "{point}");
     }
 }
 
@@ -224,4 +242,42 @@ fn a_graph_that_spins_is_stopped_and_the_next_one_runs() {
     let run = agent.wait_terminal(&spinning);
     assert_eq!(run["status"], "cancelled", "{run}");
     assert_eq!(agent.wait_terminal(&next)["status"], "completed");
+}
+
+#[test]
+fn a_company_that_looks_into_tls_is_gone_through_if_the_system_trusts_it() {
+    let world = World::unpaired_as("https://queue.test");
+    let upstream = world.address.strip_prefix("http://").unwrap();
+    let company = proxy::Proxy::start(world.dir.path(), "queue.test", upstream);
+    let pair = |more: &[(&str, &str)]| {
+        let mut command = world.deskd_command();
+        command.args(["pair", "https://queue.test", &world.pairing_code()]).env("HTTPS_PROXY", &company.address).envs(more.iter().copied());
+        command.output().unwrap()
+    };
+    let refused = pair(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    assert!(said.contains("certificate of queue.test is not trusted") && said.contains("ssuer"), "{said}");
+    // The system's store of trusted authorities, by the variable that names it.
+    let trusted = pair(&[("SSL_CERT_FILE", company.root.to_str().unwrap())]);
+    assert!(trusted.status.success(), "{}", String::from_utf8_lossy(&trusted.stderr));
+    assert!(company.asked.lock().unwrap().iter().all(|host| host == "queue.test:443"));
+}
+
+#[test]
+fn the_doctor_sends_a_graph_the_whole_way_and_takes_it_away_again() {
+    let mut world = World::new();
+    world.share("echo", ECHO);
+    world.serve();
+    let agent = world.agent("Claude");
+    agent.session("echo");
+    let report = world.deskd_json(&["doctor", "--json"]);
+    let hops = report["hops"].as_array().unwrap();
+    let hop = |name: &str| hops.iter().find(|h| h["name"] == name).unwrap_or_else(|| panic!("no {name}: {report}"));
+    for name in ["Sharing", "Ticket", "Pickup", "Run and result", "Round trip"] {
+        assert!(hop(name)["ok"] == true && hop(name)["ms"].is_u64(), "{report}");
+    }
+    assert!(hops.iter().all(|h| h["name"] != "Tidying up"), "{report}");
+    assert_eq!(world.deskd_json(&["status", "--json"])["outbox"], 0);
+    assert_eq!(agent.call("list_projects", json!({})).unwrap()["projects"].as_array().unwrap().len(), 1);
 }

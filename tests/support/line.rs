@@ -29,7 +29,7 @@ impl Line {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (shared, upstream) = (shared.clone(), upstream.clone());
-                std::thread::spawn(move || carry(&stream, &upstream, &shared));
+                std::thread::spawn(move || carry(stream, &upstream, &shared));
             }
         });
         Self { port, faults }
@@ -54,11 +54,27 @@ impl Line {
 }
 
 /// One connection, one request: the answer closes it, so the other side opens a new one.
-fn carry(client: &TcpStream, upstream: &str, faults: &Mutex<Faults>) -> Option<()> {
+fn carry(client: TcpStream, upstream: &str, faults: &Mutex<Faults>) -> Option<()> {
     if faults.lock().unwrap().down {
         return None;
     }
-    let mut reader = BufReader::new(client);
+    let mut client = BufReader::new(client);
+    let (path, answer) = exchange(&mut client, upstream)?;
+    let mut state = faults.lock().unwrap();
+    if state.down {
+        return None;
+    }
+    if let Some(at) = state.lose_answer.iter().position(|end| path.ends_with(end)) {
+        state.lose_answer.remove(at);
+        state.lost.push(path);
+        return None;
+    }
+    drop(state);
+    client.get_mut().write_all(&answer).ok()
+}
+
+/// Reads one request, asks `upstream` the same and reads the whole answer: the request's path, the answer's bytes.
+pub fn exchange(reader: &mut impl BufRead, upstream: &str) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     let mut length = 0usize;
     loop {
@@ -87,17 +103,5 @@ fn carry(client: &TcpStream, upstream: &str, faults: &Mutex<Faults>) -> Option<(
     server.write_all(&body).ok()?;
     let mut answer = Vec::new();
     server.read_to_end(&mut answer).ok()?;
-
-    let mut state = faults.lock().unwrap();
-    if state.down {
-        return None;
-    }
-    if let Some(at) = state.lose_answer.iter().position(|end| path.ends_with(end)) {
-        state.lose_answer.remove(at);
-        state.lost.push(path);
-        return None;
-    }
-    drop(state);
-    let mut client = client;
-    client.write_all(&answer).ok()
+    Some((path, answer))
 }

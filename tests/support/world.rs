@@ -91,9 +91,18 @@ impl World {
 
     /// A running queue and a fresh profile that do not know each other.
     pub fn unpaired() -> Self {
+        Self::with_queue(&[])
+    }
+
+    /// The same with a queue that is known to the world by this address.
+    pub fn unpaired_as(public_url: &str) -> Self {
+        Self::with_queue(&[("GRAPH_QUEUE_PUBLIC_URL", public_url)])
+    }
+
+    fn with_queue(more: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
-        let queue = start_queue(dir.path(), "127.0.0.1:0", &[]);
+        let queue = start_queue(dir.path(), "127.0.0.1:0", more);
         let address = queue.first_line.strip_prefix("listening on ").unwrap_or_else(|| panic!("said {:?}", queue.first_line)).to_owned();
         let line = Line::to(address.strip_prefix("http://").unwrap());
         Self { dir, queue: Some(queue), address, line, desk: None, token: String::new() }
@@ -111,7 +120,7 @@ impl World {
         serde_json::from_slice::<Value>(&out.stdout).unwrap()["pairing_code"].as_str().unwrap().to_owned()
     }
 
-    fn deskd_command(&self) -> Command {
+    pub fn deskd_command(&self) -> Command {
         let mut command = Command::new(bin_dir().join("graph-deskd"));
         command.env("GRAPH_DESK_PROFILE", self.dir.path().join("profile")).env("GRAPH_DESK_PASSPHRASE", PASSPHRASE);
         command
@@ -160,6 +169,13 @@ impl World {
         let desk = Running::start(command, &self.dir.path().join("deskd.log"));
         assert_eq!(desk.first_line, "ready", "{}", self.log("deskd.log"));
         self.desk = Some(desk);
+    }
+
+    /// Starts the desktop with a crash point armed and waits for its death, which may come before it is ready.
+    pub fn serve_to_die(&mut self, point: &str) -> std::process::ExitStatus {
+        let mut command = self.deskd_command();
+        command.arg("serve").env(device::crash::VARIABLE, point);
+        Running::start(command, &self.dir.path().join("deskd.log")).wait()
     }
 
     pub fn restart_queue(&mut self) {

@@ -102,6 +102,7 @@ fn story(agent: u64) -> Vec<FleetWhat> {
             model: "default".into(),
             line: Some(12),
             prompt: words(agent + 1, 60),
+            called: Vec::new(),
         },
         FleetWhat::AgentStarted { agent },
         ledger(agent * 900, 4_500),

@@ -90,6 +90,7 @@ fn input(desk: &Desk, tool: &str) -> Value {
     }
 }
 
+/// Invariant 5.
 #[tokio::test(start_paused = true)]
 async fn every_tool_rule_scope_and_answer_gives_what_the_sentence_says() {
     let mut cases = 0;

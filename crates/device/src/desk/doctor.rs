@@ -1,4 +1,5 @@
-//! Doctor: asks each hop between this computer and a result, times it, and names the broken one in words.
+//! Doctor: asks each hop between this computer and a result, times it, and names the broken one in words. The last hop is the whole way:
+//! [`super::round_trip`].
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -9,7 +10,7 @@ use crate::{
     view::{DoctorHop, DoctorReport, ErrorView},
 };
 
-const PROBE: &str = "export const meta = { name: 'Doctor', description: 'Does nothing' };\nreturn null;\n";
+pub(super) const PROBE: &str = "export const meta = { name: 'Doctor', description: 'Does nothing' };\nreturn null;\n";
 
 impl Desk {
     pub async fn doctor_run(self: &Arc<Self>) -> Result<DoctorReport, ErrorView> {
@@ -55,7 +56,7 @@ impl Desk {
         }
     }
 
-    async fn hops_queue(&self) -> Vec<DoctorHop> {
+    async fn hops_queue(self: &Arc<Self>) -> Vec<DoctorHop> {
         let pairing = match self.store.pairing() {
             Ok(Some(pairing)) => pairing,
             Ok(None) => return vec![hop("Graph Queue", false, None, "None is paired. Pair one in Connections.".into())],
@@ -79,7 +80,12 @@ impl Desk {
                 hop("Relay", true, None, format!("Takes commands of {}, {how}.", projects(n)))
             }
         };
-        vec![first, second]
+        let takes_commands = first.ok && !settings.paused;
+        let mut hops = vec![first, second];
+        if takes_commands {
+            hops.extend(self.hops_round_trip(&client).await);
+        }
+        hops
     }
 }
 
@@ -97,6 +103,6 @@ fn projects(n: usize) -> String {
     if n == 1 { "1 project".into() } else { format!("{n} projects") }
 }
 
-fn hop(name: &str, ok: bool, since: Option<Instant>, text: String) -> DoctorHop {
+pub(super) fn hop(name: &str, ok: bool, since: Option<Instant>, text: String) -> DoctorHop {
     DoctorHop { name: name.into(), ok, ms: since.map(|s| s.elapsed().as_millis() as u64), text }
 }

@@ -14,6 +14,7 @@ mod graphs;
 mod mcp;
 mod models;
 pub mod powers;
+mod round_trip;
 mod settings;
 mod sharing;
 mod status;

@@ -326,14 +326,25 @@ fn read_offer(raw: &RawValue) -> Result<Offer, String> {
     }
 }
 
+/// `Retry-After` in either of its forms. A date is measured from the answer's own `Date`, so that this computer's clock has no say.
+fn retry_after_ms(headers: &header::HeaderMap) -> Option<u64> {
+    let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
+    let asked = text(header::RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse::<u64>() {
+        return Some(seconds.saturating_mul(1000));
+    }
+    let (until, from) = (httpdate::parse_http_date(asked).ok()?, httpdate::parse_http_date(text(header::DATE)?).ok()?);
+    let wait = until.duration_since(from).unwrap_or_default();
+    u64::try_from(wait.as_millis()).ok()
+}
+
 /// A 2xx may be an answer; everything else is an error of ours, or not ours at all (redirects included).
 fn read_status(answer: &http::Response<Bytes>) -> Result<(), AskError> {
     let status = answer.status();
     if status.is_success() {
         return Ok(());
     }
-    let retry_after_ms =
-        answer.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse::<u64>().ok()).map(|s| s.saturating_mul(1000));
+    let retry_after_ms = retry_after_ms(answer.headers());
     let asks_to_wait = status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::SERVICE_UNAVAILABLE && retry_after_ms.is_some());
     let Ok(wire::ErrorBody { error, status: state }) = serde_json::from_slice(answer.body()) else {
         // A gateway in front of the queue may ask for patience too; it is taken at its word for a while.

@@ -60,6 +60,7 @@ async fn the_owner_retries_or_discards_what_needs_attention() {
     assert!(matches!(world.queue.of(second), CommandState::Running { .. }));
 }
 
+/// Invariant 3.
 #[tokio::test(start_paused = true)]
 async fn a_portals_page_or_a_redirect_is_no_answer_and_no_other_host_sees_the_token() {
     let mut world = World::new(100);

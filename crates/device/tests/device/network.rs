@@ -67,6 +67,9 @@ async fn a_page_is_no_answer_and_an_envelope_is_a_refusal() {
     assert!(matches!(client(&address).projects().await, Err(AskError::TooMany { retry_after_ms: Some(7_000), .. })));
     let (address, _seen) = server(Some(http("503 Service Unavailable", "retry-after: 3600\r\n", "<html>maintenance</html>")));
     assert!(matches!(client(&address).projects().await, Err(AskError::TooMany { retry_after_ms: Some(120_000), .. })));
+    let dated = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:50:07 GMT\r\n";
+    let (address, _seen) = server(Some(http("429 Too Many Requests", dated, envelope)));
+    assert!(matches!(client(&address).projects().await, Err(AskError::TooMany { retry_after_ms: Some(30_000), .. })), "by the server's own clock");
     let (address, _seen) = server(Some(http("503 Service Unavailable", "", "<html>maintenance</html>")));
     assert_eq!(client(&address).projects().await.unwrap_err(), AskError::NotOurs { status: 503 });
     let (address, _seen) = server(Some(http("500 Internal Server Error", "", envelope)));

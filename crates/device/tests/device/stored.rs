@@ -1,4 +1,4 @@
-//! Profiles of earlier releases: each one that was stored opens, becomes today's and can be read.
+//! Invariant 11: profiles of earlier releases: each one that was stored opens, becomes today's and can be read.
 use std::path::Path;
 
 use device::store::{ExecutionQuery, Store};
