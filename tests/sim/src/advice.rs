@@ -88,8 +88,8 @@ impl Advice {
             format!("| {} | {} | {} s | {cost} s |", p.strategy, number(p.calls, 1), number(p.delay_s, 1))
         };
         put("# How often to ask\n");
-        put("Written by `graph-sim` into target/sim/polling.md; a test compares. The runs are those of the published table: 20 s poll, median 60 s.");
-        put("The plot of calls against delay stands in target/sim/report.html.\n");
+        put("Written by `graph-sim` (`UPDATE=1` in its test); a test compares. The runs are those of the published table: 20 s poll, median 60 s.");
+        put("\n![Calls a run against the delay until the client knows, for each strategy](pictures/polling.svg)\n");
         put(&format!("One objective: a call costs an agent as much as {} s of delay. Cheapest of each family:\n", number(CALL_COSTS_S, 0)));
         put("| strategy | calls a run | delay | cost |\n|---|---|---|---|");
         let by_cost = |a: &&Point, b: &&Point| a.cost_s(CALL_COSTS_S).total_cmp(&b.cost_s(CALL_COSTS_S));

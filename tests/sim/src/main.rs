@@ -24,8 +24,8 @@ enum What {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The report of `make bench`, for this machine's costs.
-        #[arg(long)]
-        bench: Option<PathBuf>,
+        #[arg(long, default_value = "target/bench/report.json")]
+        bench: PathBuf,
     },
 }
 
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let outcome = match cli.what {
         Some(What::Table(args)) => show_table(&args),
         Some(What::Faults(args)) => Ok(search_faults(&args, began)),
-        Some(What::Scale { seed, bench }) => show_scale(seed, bench.as_deref()),
+        Some(What::Scale { seed, bench }) => show_scale(seed, &bench),
         None => show_table(&cli.table),
     };
     eprintln!("{:.1} s of wall time", began.elapsed().as_secs_f64());
@@ -118,14 +118,9 @@ fn search_faults(args: &FaultsArgs, began: Instant) -> bool {
     searched.failing.is_empty()
 }
 
-fn show_scale(seed: u64, bench: Option<&std::path::Path>) -> Result<bool, Box<dyn std::error::Error>> {
-    let costs = match bench {
-        None => scale::Costs::assumed(),
-        Some(path) => {
-            let report = serde_json::from_slice(&std::fs::read(path)?)?;
-            scale::Costs::of_bench(&report, "this machine").ok_or("the bench report lacks a figure; run all of make bench")?
-        }
-    };
+fn show_scale(seed: u64, bench: &std::path::Path) -> Result<bool, Box<dyn std::error::Error>> {
+    let report = std::fs::read(bench).map_err(|e| format!("{} cannot be read ({e}); `make bench` writes it", bench.display()))?;
+    let costs = scale::Costs::of_bench(&serde_json::from_slice(&report)?).ok_or("the bench report lacks a figure; run all of `make bench`")?;
     print!("{}", scale::document(&scale::asked(seed)?, &costs));
     Ok(true)
 }

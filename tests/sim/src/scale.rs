@@ -14,6 +14,7 @@ use crate::{
     experiments::Pair,
     findings::Pickup,
     graph::Graphs,
+    report::{Anchor, Plot, Scale},
     rng::{Rng, RunTimes},
     stats::number,
     strategy::Strategy,
@@ -41,30 +42,19 @@ pub struct Costs {
     pub writes_s: f64,
     /// Memory of one held request, in KiB.
     pub held_kib: f64,
-    pub from: String,
 }
 
 /// Transactions a second of one PostgreSQL of eight cores: the usual order of magnitude, never measured by us.
 const POSTGRES_S: f64 = 20_000.0;
 
 impl Costs {
-    /// Round figures to plan with until `make bench` has measured better ones.
-    pub fn assumed() -> Self {
-        Self {
-            reads_s: 2_000.0,
-            writes_s: 1_000.0,
-            held_kib: 50.0,
-            from: "assumed, not measured: `graph-sim scale --bench target/bench/report.json` takes the place's own".into(),
-        }
-    }
-
     /// From the report of `make bench`; `None` where a figure is missing.
-    pub fn of_bench(report: &serde_json::Value, from: &str) -> Option<Self> {
+    pub fn of_bench(report: &serde_json::Value) -> Option<Self> {
         let get_ms = report.pointer("/queue/get_graph_run_ms/p50")?.as_f64()?;
         let enqueue = report.pointer("/queue/enqueue")?.as_array()?;
         let writes_s = enqueue.iter().filter_map(|e| e["per_second"].as_f64()).fold(0.0, f64::max);
         let (more, held) = (report.pointer("/doorbells/mib_more")?.as_f64()?, report.pointer("/doorbells/held")?.as_f64()?);
-        Some(Self { reads_s: 1_000.0 / get_ms, writes_s, held_kib: more * 1024.0 / held, from: format!("measured by `make bench` ({from})") })
+        Some(Self { reads_s: 1_000.0 / get_ms, writes_s, held_kib: more * 1024.0 / held })
     }
 }
 
@@ -184,6 +174,29 @@ fn rows(asked: &[Asked; 2], of: impl Fn(&Load) -> String) -> String {
     FLEETS.iter().map(|n| format!("| {} | {} | {} |\n", number(*n as f64, 0), of(&Load::of(&asked[0], *n)), of(&Load::of(&asked[1], *n)))).collect()
 }
 
+/// Requests a second over the number of devices, and what one instance answers.
+pub fn drawing(asked: &[Asked; 2], costs: &Costs) -> String {
+    let (first, last) = (FLEETS[0] as f64, FLEETS[FLEETS.len() - 1] as f64);
+    let mut plot = Plot::new(380.0, [72.0, 150.0, 28.0, 44.0], Scale::Log { from: first, to: last }, Scale::Log { from: 10.0, to: 1e7 });
+    plot.x_axis(&[(1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000"), (1e6, "1 M"), (1e7, "10 M")], "devices");
+    let heights = [(10.0, "10"), (100.0, "100"), (1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000"), (1e6, "1 M"), (1e7, "10 M")];
+    plot.y_axis(&heights, "requests a second, in the busy hours");
+    let carried = costs.reads_s;
+    plot.line(&[(first, carried), (last, carried)], "mean");
+    plot.label((last, carried), (8.0, 4.0), Anchor::Start, "says", "one instance, 2 cores");
+    for (asked, class, name, shift) in [(&asked[0], "polled", "asking every 20 s", -6.0), (&asked[1], "bell", "doorbell", 14.0)] {
+        let points: Vec<(f64, f64)> = FLEETS.iter().map(|n| (*n as f64, Load::of(asked, *n).requests_s)).collect();
+        plot.line(&points, class);
+        for (devices, requests) in &points {
+            plot.dot(*devices, *requests, 4.0, class, &format!("{} devices, {name}: {} a second", number(*devices, 0), number(*requests, 0)));
+        }
+        if let Some(end) = points.last() {
+            plot.label(*end, (8.0, shift), Anchor::Start, "row", name);
+        }
+    }
+    plot.finish("Requests a second against the number of devices, on logarithmic axes, for polling and for the doorbell")
+}
+
 /// `docs/scale.md`.
 pub fn document(asked: &[Asked; 2], costs: &Costs) -> String {
     let mut out = String::new();
@@ -219,10 +232,10 @@ pub fn document(asked: &[Asked; 2], costs: &Costs) -> String {
         put("| devices | asking every 20 s | doorbell |\n|---|---|---|");
         put(&rows(asked, of));
     }
+    put("![Requests a second against the number of devices](pictures/scale.svg)\n");
     put("## What carries it\n");
     put(&format!(
-        "Costs ({}): {} reads a second and core, {} durable writes a second (SQLite, group commit), {} KiB a held request. Planned with half of it.",
-        costs.from,
+        "Costs, measured by `make bench` (the stored report is tests/fixtures/bench/report.json): {} reads a second and core, {} durable\nwrites a second (SQLite, group commit), {} KiB a held request. Planned with half of it.",
         number(costs.reads_s, 0),
         number(costs.writes_s, 0),
         number(costs.held_kib, 0)

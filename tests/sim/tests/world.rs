@@ -1,12 +1,13 @@
 //! The simulation as tests: it is deterministic, the published table agrees, and no seed finds a fault.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     time::{Duration, Instant},
 };
 
-use graph_sim::faults;
+use domain::limits::{POLL_AFTER_QUEUED_S, POLL_AFTER_RUNNING_S};
+use graph_sim::{advice, faults, report::picture, scale, strategy::Strategy};
 use serde_json::Value;
 
 /// `graph-sim` in a process of its own, in a time zone and a language that must not matter.
@@ -45,10 +46,43 @@ fn the_published_figures_come_out_again() {
     assert_eq!(rows.len(), 20, "{printed}");
     assert!(rows.iter().all(|r| r["agrees"] == true), "{printed}");
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    for name in ["polling.md", "polling.svg"] {
+        let made = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        same(&made, if name.ends_with("svg") { "docs/pictures/polling.svg" } else { "docs/polling.md" });
+    }
     assert!(
         page.contains("<svg") && !page.contains("<script") && !page.contains("http://www.") && !page.contains("NaN"),
         "self-contained, and no hole in it"
     );
+}
+
+#[test]
+fn what_agents_are_advised_is_the_strategy_the_document_derives() {
+    let Strategy::WaitThen { wait, every } = advice::TABLE else { panic!("the table is a wait and a pace") };
+    assert_eq!((wait, every), (POLL_AFTER_QUEUED_S, POLL_AFTER_RUNNING_S));
+}
+
+#[test]
+fn the_document_about_scale_follows_from_the_stored_measurements() {
+    let report = serde_json::from_slice(&std::fs::read(root().join("tests/fixtures/bench/report.json")).unwrap()).unwrap();
+    let costs = scale::Costs::of_bench(&report).unwrap();
+    let asked = scale::asked(1).unwrap();
+    same(&scale::document(&asked, &costs), "docs/scale.md");
+    same(&picture(&scale::drawing(&asked, &costs)), "docs/pictures/scale.svg");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The stored file says just this. `UPDATE=1` writes it anew.
+fn same(made: &str, stored: &str) {
+    let path = root().join(stored);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == made, "{stored} is not what the simulation says today; UPDATE=1 writes it anew:\n{made}");
 }
 
 #[test]

@@ -38,11 +38,13 @@ struct Ticket {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub command: String,
+    pub agent: String,
     pub project: String,
     pub slug: String,
     pub status: String,
     pub reason: Option<String>,
     pub execution: Option<String>,
+    pub cancel_asked: bool,
 }
 
 impl Row {
@@ -68,6 +70,8 @@ struct Truth {
     last: BTreeMap<String, Row>,
     /// Completions seen in an outbox, by desk.
     waiting: BTreeSet<(usize, String)>,
+    /// Agents whose revocation was answered.
+    revoked: BTreeSet<String>,
     /// A crash, a boot or a clone: a desktop may truthfully say that it restarted.
     may_restart: bool,
     story: Vec<String>,
@@ -168,6 +172,12 @@ impl Auditor {
         }
     }
 
+    /// From the answer on the agent is out, what it queued has ended and what runs is asked to stop.
+    pub fn revoked(&self, agent: &str) {
+        self.tell("the revocation is answered");
+        self.truth().revoked.insert(agent.to_owned());
+    }
+
     // ── The instant of a start ──────────────────────────────────────────────────────────────────────────────────────
 
     pub fn begins(&self, desk: usize, request: &RunRequest) {
@@ -217,8 +227,9 @@ impl Auditor {
     pub fn rows(&self) -> Vec<Row> {
         let connection = self.database.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || -> Result<Vec<Row>, rusqlite::Error> {
-            let mut statement =
-                connection.prepare_cached("SELECT command_id, project_id, slug, status, reason, execution_id FROM commands ORDER BY seq")?;
+            let mut statement = connection.prepare_cached(
+                "SELECT command_id, project_id, slug, status, reason, execution_id, agent_id, cancel_asked <> 0 FROM commands ORDER BY seq",
+            )?;
             let rows = statement.query_map([], |row| {
                 Ok(Row {
                     command: row.get(0)?,
@@ -227,6 +238,8 @@ impl Auditor {
                     status: row.get(3)?,
                     reason: row.get(4)?,
                     execution: row.get(5)?,
+                    agent: row.get(6)?,
+                    cancel_asked: row.get(7)?,
                 })
             })?;
             rows.collect::<Result<Vec<Row>, _>>()
@@ -277,6 +290,10 @@ impl Auditor {
         }
         if accepted && row.is_terminal() && row.status != "cancelled" {
             self.fault(&format!("the cancel of command {name} was accepted and it ended as {}", row.told()));
+        }
+        let revoked = self.truth().revoked.contains(&row.agent);
+        if revoked && !row.is_terminal() && !(row.status == "running" && row.cancel_asked) {
+            self.fault(&format!("command {name} is {} and not asked to stop, though its agent was revoked", row.told()));
         }
         if row.reason.as_deref() == Some("device_restarted") && !may_restart {
             self.fault(&format!("command {name} says that its desktop restarted, which none did"));
@@ -347,7 +364,10 @@ impl Auditor {
     pub fn told_at_last(&self, run: RunNumber, answer: &Result<RunView, CallError>) {
         let Some(command) = self.command_of(run) else { return };
         let row = self.rows().into_iter().find(|r| r.command == command);
+        let is_out = row.as_ref().is_some_and(|row| self.truth().revoked.contains(&row.agent));
         match (answer, row) {
+            (Ok(_), _) if is_out => self.fault(&format!("run {run} is read by a revoked agent")),
+            (Err(CallError::Status(401)), _) if is_out => {}
             (Ok(view), Some(row)) if view.status() == row.status && view.reason() == row.reason.as_deref().unwrap_or_default() => {}
             (Ok(view), row) => self.fault(&format!("run {run} reads as {} ({}), the server holds {row:?}", view.status(), view.reason())),
             (Err(e), _) => self.fault(&format!("run {run} cannot be read by its own agent: {e}")),

@@ -10,7 +10,9 @@ pub const CLONE: usize = 2;
 /// Graphs on each machine, and the owner's projects.
 pub const GRAPHS: usize = 2;
 pub const PROJECTS: usize = 2;
-pub const AGENTS: usize = 2;
+/// The last of them may be revoked.
+pub const AGENTS: usize = 3;
+pub const REVOCABLE: usize = AGENTS - 1;
 /// Commands a project holds queued in these worlds: small, so that the ceiling is met.
 pub const QUEUED_MAX: usize = 6;
 /// The plan's faults stop here; everything is put right, and all must come to an end.
@@ -42,6 +44,10 @@ pub enum Act {
     },
     OwnerCancel {
         run: RunNumber,
+        desk: usize,
+    },
+    /// The owner takes the last agent's grant away.
+    Revoke {
         desk: usize,
     },
     Tick {
@@ -124,6 +130,7 @@ impl fmt::Display for Act {
             Self::Cancel { run } => write!(f, "run {run} is cancelled by its agent"),
             Self::Peek { run } => write!(f, "the other agent asks for run {run} and cancels it"),
             Self::OwnerCancel { run, desk } => write!(f, "run {run} is cancelled by the owner, from desk {desk}"),
+            Self::Revoke { desk } => write!(f, "agent {REVOCABLE} is revoked, from desk {desk}"),
             Self::Tick { desk, project, graph, on } => write!(f, "desk {desk}: tick of graph {graph} for project {project} {}", on_off(*on)),
             Self::Enable { desk, project, on } => write!(f, "desk {desk}: project {project} {}", on_off(*on)),
             Self::Rename { desk, graph, name } => write!(f, "desk {desk}: graph {graph} gets the slug g{graph}-{name}"),
@@ -202,7 +209,8 @@ fn act(rng: &mut Rng, number: usize, runs: &mut Vec<RunNumber>, has_clone: bool,
         (28..=32, Some(run)) => Act::Repeat { run },
         (33..=43, Some(run)) => Act::Cancel { run },
         (44..=46, Some(run)) => Act::Peek { run },
-        (47..=49, Some(run)) => Act::OwnerCancel { run, desk: machine(rng) },
+        (47..=48, Some(run)) => Act::OwnerCancel { run, desk: machine(rng) },
+        (49, Some(_)) => Act::Revoke { desk: machine(rng) },
         (50..=57, _) => Act::Tick { desk: desk(rng), project: project(rng), graph: graph(rng), on: rng.chance(0.6) },
         (58..=61, _) => Act::Enable { desk: desk(rng), project: project(rng), on: rng.chance(0.6) },
         (62..=63, _) => Act::Rename { desk: desk(rng), graph: graph(rng), name: rng.below(3) },

@@ -1,12 +1,12 @@
 //! Plays a plan against the real relay and server, with the auditor beside it.
 use device::{relay::Wishes, store::Store};
-use domain::{GraphSessionId, ProjectId};
+use domain::{AgentId, GraphSessionId, ProjectId};
 use serde_json::json;
 
 use super::{
     Played,
     auditor::Auditor,
-    plan::{AGENTS, Act, CLONE, DESKS, GRAPHS, PROJECTS, QUEUED_MAX, QUIET_FROM_MS, RunNumber, Step},
+    plan::{AGENTS, Act, CLONE, DESKS, GRAPHS, PROJECTS, QUEUED_MAX, QUIET_FROM_MS, REVOCABLE, RunNumber, Step},
 };
 use crate::{
     agent::{Agent, CallError, RunView},
@@ -29,6 +29,8 @@ struct Stage {
     /// By machine: the sessions of its Graphs.
     graphs: Vec<Vec<GraphSessionId>>,
     agents: Vec<Agent>,
+    /// Who may be revoked.
+    revocable: Option<AgentId>,
     auditor: Auditor,
     runs: Vec<(RunNumber, Act)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -86,6 +88,7 @@ impl Stage {
             desks: vec![first, second, clone],
             graphs: Vec::new(),
             agents: Vec::new(),
+            revocable: None,
             runs: Vec::new(),
             tasks: Vec::new(),
             world,
@@ -100,8 +103,9 @@ impl Stage {
             stage.furnish(desk).await?;
         }
         for n in 0..AGENTS {
-            let (agent, _) = stage.world.agent(&stage.desks[0], &format!("Agent {n}"), &stage.projects).await?;
+            let (agent, id) = stage.world.agent(&stage.desks[0], &format!("Agent {n}"), &stage.projects).await?;
             stage.agents.push(agent);
+            stage.revocable = (n == REVOCABLE).then_some(id);
         }
         for desk in [0, 1] {
             stage.desks[desk].switch_on()?;
@@ -174,6 +178,7 @@ impl Stage {
             }),
             Act::Peek { run } => self.peek(run),
             Act::OwnerCancel { run, desk } => self.owner_cancel(run, desk),
+            Act::Revoke { desk } => self.revoke(desk),
             Act::Tick { .. } | Act::Enable { .. } | Act::Rename { .. } | Act::Delete { .. } | Act::Undelete { .. } => self.owner(act)?,
             Act::Pause { desk, on } => {
                 let paused_since = on.then(|| self.desks[desk].now());
@@ -255,6 +260,15 @@ impl Stage {
                 }
             }
         });
+    }
+
+    fn revoke(&mut self, desk: usize) {
+        let (client, auditor, Some(agent)) = (self.desks[desk].client.clone(), self.auditor.clone(), self.revocable) else { return };
+        self.tasks.push(tokio::spawn(async move {
+            if client.revoke_agent(agent).await.is_ok() {
+                auditor.revoked(&agent.to_string());
+            }
+        }));
     }
 
     /// Changes of consent. The truth hears of what is withdrawn before the machine does, of what is given after it.

@@ -1,5 +1,5 @@
 //! The report a person looks at: `report.html`, self-contained, `report.json` for programs,
-//! and `polling.md`, which docs/polling.md repeats.
+//! and `polling.md` with its picture, which docs/ repeats.
 //!
 //! No wall time, no machine, no path in it: the same seed writes the same bytes.
 mod page;
@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::{advice::Advice, findings::Findings, table::Row};
 
 pub use page::{Section, page, section};
-pub use svg::{Plot, Scale};
+pub use svg::{Anchor, Plot, Scale, picture};
 
 /// All files into `folder`, which is made if need be.
 pub fn write(folder: &Path, rows: &[Row], findings: &Findings, advice: &Advice, seed: u64, runs: usize) -> std::io::Result<()> {
@@ -19,6 +19,7 @@ pub fn write(folder: &Path, rows: &[Row], findings: &Findings, advice: &Advice, 
     let json = serde_json::to_string_pretty(rows).map_err(std::io::Error::other)?;
     std::fs::write(folder.join("report.json"), json + "\n")?;
     std::fs::write(folder.join("polling.md"), advice.document())?;
+    std::fs::write(folder.join("polling.svg"), picture(&plots::frontier(findings, advice)))?;
     std::fs::write(folder.join("report.html"), html(rows, findings, advice, seed, runs))
 }
 

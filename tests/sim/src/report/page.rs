@@ -12,7 +12,7 @@ pub type Section = String;
 pub const TABLE_TEXT: &str = "Published figures, ours from the real relay and the real server on a simulated clock with the doorbell off, whether they agree \
      (within 10 % or three standard errors of the published sample size; deterministic rows exactly), and the same rows with the doorbell and with wait_seconds.";
 
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = concat!(include_str!("plot.css"), include_str!("page.css"));
 
 pub fn page(title: &str, lead: &str, sections: &[Section]) -> String {
     format!(

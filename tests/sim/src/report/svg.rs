@@ -39,6 +39,15 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// A drawing as a file of its own, for documents: on a ground, in the reader's light or dark.
+pub fn picture(drawing: &str) -> String {
+    let style = format!("<style>\n{}svg {{ background: var(--base); }}\n</style>\n", include_str!("plot.css"));
+    match drawing.split_once('\n') {
+        Some((open, rest)) => format!("{}\n{style}{rest}", open.replacen("<svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"", 1)),
+        None => String::new(),
+    }
+}
+
 /// Which side of a point its text stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
