@@ -1,41 +1,53 @@
 //! `make bench`: the shipped release programs, measured over loopback. Figures of one run are compared with each other (ratios), never
 //! with a threshold in a test: machines differ, and so do their disks. Writes `target/bench/report.json` and prints the same.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a measurement that cannot be made must stop, loudly
+mod bare;
 mod desk;
+mod doorbells;
+mod load;
+mod postgres;
 mod programs;
 mod queue;
+mod setting;
 mod stats;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use stats::fsync_ms;
+
+const PARTS: [&str; 4] = ["queue", "postgres", "doorbells", "desk"];
 
 #[tokio::main]
 async fn main() {
     let only = std::env::args().nth(1);
-    let wanted = |name: &str| only.as_deref().is_none_or(|o| o == name);
-    let mut report = Map::new();
+    if only.as_deref() == Some(bare::WORD) {
+        return bare::serve().await;
+    }
+    if let Some(only) = only.as_deref().filter(|only| !PARTS.contains(only)) {
+        eprintln!("graph-bench knows no part {only}; it knows {}", PARTS.join(", "));
+        std::process::exit(2);
+    }
     let fsync = fsync_ms(200);
-    report
-        .insert("machine".into(), json!({"fsync_ms": fsync.to_json(), "cores": std::thread::available_parallelism().map(|n| n.get()).unwrap_or(1)}));
     println!("this machine: one fsync takes {} (median), {} (p95)", stats::ms(fsync.p50), stats::ms(fsync.p95));
-
-    if wanted("queue") {
-        report.insert("queue".into(), queue::measure().await);
+    // One part alone replaces its part of the last report.
+    let path = programs::release_dir().parent().unwrap().join("bench/report.json");
+    let mut report =
+        if only.is_some() { std::fs::read(&path).ok().and_then(|r| serde_json::from_slice(&r).ok()).unwrap_or(json!({})) } else { json!({}) };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    report["machine"] = json!({"fsync_ms": fsync.to_json(), "cores": cores});
+    for part in PARTS.into_iter().filter(|part| only.as_deref().is_none_or(|only| only == *part)) {
+        report[part] = match part {
+            "queue" => queue::measure(fsync.p50).await,
+            "postgres" => queue::on_postgres().await,
+            "doorbells" => doorbells::measure(10_000).await,
+            _ => desk::measure(fsync.p50).await,
+        };
+        write(&path, &report);
     }
-    if wanted("doorbells") {
-        report.insert("doorbells".into(), queue::doorbells(10_000).await);
-    }
-    if wanted("desk") {
-        report.insert("desk".into(), desk::measure(fsync.p50).await);
-    }
-    write(&Value::Object(report));
+    println!("\nwritten to {}", path.display());
 }
 
-fn write(report: &Value) {
-    let dir = programs::release_dir().parent().unwrap().join("bench");
-    std::fs::create_dir_all(&dir).unwrap();
-    let path = dir.join("report.json");
-    std::fs::write(&path, serde_json::to_string_pretty(report).unwrap()).unwrap();
-    println!("\nwritten to {}", path.display());
+fn write(path: &std::path::Path, report: &Value) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, serde_json::to_string_pretty(report).unwrap() + "\n").unwrap();
 }

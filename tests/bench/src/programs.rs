@@ -44,12 +44,12 @@ impl Program {
         kb / 1024.0
     }
 
-    /// CPU time used so far, in milliseconds.
+    /// CPU time used so far by all its threads that live, in milliseconds.
     pub fn cpu_ms(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
-        ticks * 10.0
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        // `schedstat` counts nanoseconds; `stat` only hundredths of a second.
+        let ran = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
+        ran.map(|text| text.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e6).sum()
     }
 }
 impl Drop for Program {
@@ -59,16 +59,24 @@ impl Drop for Program {
     }
 }
 
-pub fn queue(dir: &Path, more: &[&str]) -> Program {
+/// `database` is a file or a postgres:// address.
+pub fn queue(listen: &str, database: &str) -> Program {
     let mut command = Command::new(release_dir().join("graph-queue"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--database"]).arg(dir.join("queue.db")).args(more);
-    Program::start(&mut command)
+    command.args(["serve", "--listen", listen, "--database", database]);
+    // The bench is one impatient agent; how a hurry is refused is a test's business.
+    Program::start(command.args(["--queued-per-project", "1000000", "--requests-per-second", "1000000"]))
 }
 
-pub fn pairing_code(dir: &Path) -> String {
+pub fn pairing_code(database: &str) -> String {
     let mut command = Command::new(release_dir().join("graph-queue"));
-    let out = command.args(["pair", "--owner", "Bench", "--json", "--database"]).arg(dir.join("queue.db")).output().unwrap();
+    let out = command.args(["pair", "--owner", "Bench", "--json", "--database", database]).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice::<Value>(&out.stdout).unwrap()["pairing_code"].as_str().unwrap().to_owned()
+}
+
+/// This very program, in one of its other lives.
+pub fn myself(word: &str) -> Program {
+    Program::start(Command::new(std::env::current_exe().unwrap()).arg(word))
 }
 
 pub fn deskd(dir: &Path) -> Command {
