@@ -33,7 +33,7 @@ fn a_crate_names_only_what_stands_to_its_left() {
         ("device", &["domain", "engine", "agent"]),
         ("server", &["domain"]),
         ("graph-desk", &["domain", "engine", "agent", "device", "server"]),
-        ("graph-bench", &[]),
+        ("graph-bench", &["domain"]),
         ("graph-sim", &["domain", "device", "server"]),
     ]
     .into();
@@ -85,5 +85,75 @@ fn no_test_is_switched_off() {
         for mark in marks {
             assert!(!text.contains(mark), "{file} contains {mark}");
         }
+    }
+}
+
+fn text_of(file: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
+}
+
+/// Files of shipped Rust code, without their inline tests.
+fn shipped() -> impl Iterator<Item = (String, String)> {
+    let is_shipped = |f: &String| f.ends_with(".rs") && f.contains("src/") && !f.starts_with("tests/") && !f.contains("/tests/");
+    tracked_files().into_iter().filter(is_shipped).map(|file| {
+        let text = text_of(&file);
+        let code = text.split_once("#[cfg(test)]\nmod ").map_or(text.as_str(), |(code, _)| code).to_owned();
+        (file, code)
+    })
+}
+
+/// Invariant 1.
+#[test]
+fn only_the_programs_and_what_they_hand_out_read_a_clock_draw_randomness_or_open_a_socket() {
+    // Files that hold the real thing; a program makes it and hands it on.
+    let real: &[(&str, &[&str])] = &[
+        ("SystemTime::now", &["crates/device/src/net.rs", "server/src/bin/"]),
+        ("getrandom::", &["crates/device/src/net.rs", "crates/device/src/real.rs", "server/src/bin/"]),
+        ("Uuid::new_v4", &[]),
+        ("rand::rng", &[]),
+        ("TcpListener::bind", &["server/src/bin/", "src-tauri/src/builtin.rs"]),
+        ("UnixListener::bind", &["crates/device/src/desk/control.rs"]),
+        ("UnixStream::connect", &["crates/device/src/desk/control.rs"]),
+        ("TcpStream::connect", &[]),
+        (
+            "reqwest::Client::builder",
+            &[
+                "crates/device/src/net.rs",
+                "crates/agent/src/model/provider.rs",
+                "crates/agent/src/tools/",
+                "server/src/oauth/documents.rs",
+                "server/src/bin/",
+            ],
+        ),
+    ];
+    for (file, code) in shipped() {
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in lines {
+            for (word, homes) in real.iter().filter(|(word, _)| line.contains(word)) {
+                assert!(homes.iter().any(|home| file.starts_with(home)), "{file} uses {word} itself; it is to be handed it: {line}");
+            }
+        }
+    }
+}
+
+/// Invariant 8.
+#[test]
+fn of_the_domains_types_only_those_of_the_wire_are_serialised() {
+    for (file, code) in shipped().filter(|(file, _)| file.starts_with("crates/domain/src/") && !file.starts_with("crates/domain/src/wire")) {
+        for line in code.lines().filter(|line| line.contains("derive(")) {
+            assert!(!line.contains("Serialize") && !line.contains("Deserialize"), "{file}: {line}");
+        }
+    }
+}
+
+#[test]
+fn every_invariant_is_named_by_a_test() {
+    let listed = text_of("ARCHITECTURE.md").split_once("## Invariants").unwrap().1.split_once("## ").unwrap().0.to_owned();
+    let count = listed.lines().filter(|line| line.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok())).count();
+    assert_eq!(count, 11, "the list of ARCHITECTURE.md");
+    let tests: Vec<String> = tracked_files().iter().filter(|f| f.ends_with(".rs")).map(|f| text_of(f)).collect();
+    for n in 1..=count {
+        let names = |text: &&String| text.contains(&format!("/// Invariant {n}.")) || text.contains(&format!("//! Invariant {n}:"));
+        assert!(tests.iter().any(|text| names(&text)), "no test names invariant {n}");
     }
 }
