@@ -73,7 +73,8 @@ fn a_lost_completion_answer_is_sent_again_and_recorded_once() {
     let agent = world.agent("Claude");
     let command = agent.run(&agent.session("echo"), json!({"n": 1}), "key-lost-completion");
     assert_eq!(agent.wait_terminal(&command)["status"], "completed");
-    assert_eq!(world.line.lost(), 1);
+    // The queue tells the agent before the line has lost its answer to the desktop.
+    wait_until("the answer is lost", || world.line.lost() == 1);
     wait_until("the outbox is empty", || world.deskd_json(&["status", "--json"])["outbox"] == 0);
     assert_eq!(world.executions("echo").len(), 1);
 }

@@ -317,21 +317,30 @@ pub fn hide_window(title: &str) {
     }
 }
 
-/// The pointer's button, fifty times a second, until this is dropped.
-pub struct Clicking(Option<Child>);
+/// Somebody who clicks or types without looking, until this is dropped.
+pub struct Restless(Child);
 
-impl Clicking {
-    pub fn start() -> Self {
-        Self(Some(Command::new("xdotool").args(["click", "--repeat", "100000", "--delay", "20", "1"]).spawn().unwrap()))
+impl Restless {
+    /// The pointer's button, fifty times a second.
+    pub fn clicks() -> Self {
+        Self::does(&["click", "--repeat", "100000", "--delay", "20", "1"])
+    }
+
+    /// These keys, a hundred a second.
+    pub fn types(keys: &[&str]) -> Self {
+        let rounds = vec![keys; 5_000].concat();
+        Self::does(&[&["key", "--delay", "10"], rounds.as_slice()].concat())
+    }
+
+    fn does(args: &[&str]) -> Self {
+        Self(Command::new("xdotool").args(args).spawn().unwrap())
     }
 }
 
-impl Drop for Clicking {
+impl Drop for Restless {
     fn drop(&mut self) {
-        if let Some(mut clicks) = self.0.take() {
-            let _ = clicks.kill();
-            let _ = clicks.wait();
-        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -73,6 +73,9 @@ impl Agent {
             .map_err(|e| CallError::Refused(e.to_string()))?;
         let answer = self.line.send(request, PATIENCE).await.map_err(CallError::Lost)?;
         let status = answer.status().as_u16();
+        if status == 401 {
+            return Err(CallError::Status(status));
+        }
         let Ok(mut parsed) = serde_json::from_slice::<Value>(answer.body()) else { return Err(CallError::Status(status)) };
         if let Some(error) = parsed["error"]["message"].as_str() {
             return Err(CallError::Refused(error.to_owned()));

@@ -177,7 +177,7 @@ fn rows(asked: &[Asked; 2], of: impl Fn(&Load) -> String) -> String {
 /// Requests a second over the number of devices, and what one instance answers.
 pub fn drawing(asked: &[Asked; 2], costs: &Costs) -> String {
     let (first, last) = (FLEETS[0] as f64, FLEETS[FLEETS.len() - 1] as f64);
-    let mut plot = Plot::new(380.0, [72.0, 150.0, 28.0, 44.0], Scale::Log { from: first, to: last }, Scale::Log { from: 10.0, to: 1e7 });
+    let mut plot = Plot::new(380.0, [72.0, 28.0, 160.0, 44.0], Scale::Log { from: first, to: last }, Scale::Log { from: 10.0, to: 1e7 });
     plot.x_axis(&[(1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000"), (1e6, "1 M"), (1e7, "10 M")], "devices");
     let heights = [(10.0, "10"), (100.0, "100"), (1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000"), (1e6, "1 M"), (1e7, "10 M")];
     plot.y_axis(&heights, "requests a second, in the busy hours");

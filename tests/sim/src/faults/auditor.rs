@@ -70,7 +70,9 @@ struct Truth {
     last: BTreeMap<String, Row>,
     /// Completions seen in an outbox, by desk.
     waiting: BTreeSet<(usize, String)>,
-    /// Agents whose revocation was answered.
+    /// Agents whose revocation was sent: they may be out.
+    revoking: BTreeSet<String>,
+    /// Agents whose revocation was answered: they are out.
     revoked: BTreeSet<String>,
     /// A crash, a boot or a clone: a desktop may truthfully say that it restarted.
     may_restart: bool,
@@ -170,6 +172,10 @@ impl Auditor {
             Err(CallError::Refused(words)) => self.fault(&format!("another agent asked for run {run} and was told: {words}")),
             Err(CallError::Lost(_) | CallError::Status(_)) => {}
         }
+    }
+
+    pub fn revoking(&self, agent: &str) {
+        self.truth().revoking.insert(agent.to_owned());
     }
 
     /// From the answer on the agent is out, what it queued has ended and what runs is asked to stop.
@@ -364,10 +370,14 @@ impl Auditor {
     pub fn told_at_last(&self, run: RunNumber, answer: &Result<RunView, CallError>) {
         let Some(command) = self.command_of(run) else { return };
         let row = self.rows().into_iter().find(|r| r.command == command);
-        let is_out = row.as_ref().is_some_and(|row| self.truth().revoked.contains(&row.agent));
+        let (is_out, may_be_out) = {
+            let truth = self.truth();
+            let is_in = |agents: &BTreeSet<String>| row.as_ref().is_some_and(|row| agents.contains(&row.agent));
+            (is_in(&truth.revoked), is_in(&truth.revoking))
+        };
         match (answer, row) {
             (Ok(_), _) if is_out => self.fault(&format!("run {run} is read by a revoked agent")),
-            (Err(CallError::Status(401)), _) if is_out => {}
+            (Err(CallError::Status(401)), _) if may_be_out => {}
             (Ok(view), Some(row)) if view.status() == row.status && view.reason() == row.reason.as_deref().unwrap_or_default() => {}
             (Ok(view), row) => self.fault(&format!("run {run} reads as {} ({}), the server holds {row:?}", view.status(), view.reason())),
             (Err(e), _) => self.fault(&format!("run {run} cannot be read by its own agent: {e}")),

@@ -264,6 +264,7 @@ impl Stage {
 
     fn revoke(&mut self, desk: usize) {
         let (client, auditor, Some(agent)) = (self.desks[desk].client.clone(), self.auditor.clone(), self.revocable) else { return };
+        auditor.revoking(&agent.to_string());
         self.tasks.push(tokio::spawn(async move {
             if client.revoke_agent(agent).await.is_ok() {
                 auditor.revoked(&agent.to_string());

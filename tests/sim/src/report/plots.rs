@@ -141,13 +141,9 @@ pub fn frontier(f: &Findings, advice: &Advice) -> String {
         let points: Vec<(f64, f64)> = family.points.iter().map(|p| (p.calls, p.delay_s)).collect();
         plot.line(&points, class);
         if let Some((x, y)) = points.last() {
-            plot.label(
-                (*x, *y),
-                (if *class == "waited" { -8.0 } else { 8.0 }, -6.0),
-                if *class == "waited" { Anchor::End } else { Anchor::Start },
-                class,
-                family.name,
-            );
+            // The line of the fixed pace begins below that of the waiting one.
+            let shift = if *class == "fixed" { (0.0, 20.0) } else { (8.0, -6.0) };
+            plot.label((*x, *y), shift, Anchor::Start, class, family.name);
         }
     }
     let polled = f.polled[0].watched.iter().filter(|w| w.strategy.hold_s() == 0).map(|w| (w, "polled"));
