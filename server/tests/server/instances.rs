@@ -11,6 +11,7 @@ async fn bells_ring_across_instances_and_no_claim_is_granted_twice() {
     let place = cluster.place().await;
     let one = World::at(place.clone(), None).await;
     let two = World::at(place, None).await;
+    two.draw_apart();
     let (desk, project, agent) = one.set_up().await;
     let far_desk = Desk { world: &two, ..desk.clone() };
     let far_agent = Agent { world: &two, ..agent.clone() };

@@ -100,12 +100,14 @@ impl World {
 
     async fn configured(config: Config, dir: Option<tempfile::TempDir>) -> Self {
         let (place, config) = (config.place.clone(), unhurried(config));
-        // Two instances that draw the same ids would meet in their database as no two real ones do.
-        static WORLDS: AtomicU64 = AtomicU64::new(1);
-        let seed = WORLDS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x1234_5678_9abc_def1);
-        let (clock, seed) = (Arc::new(AtomicI64::new(START_MS)), Arc::new(AtomicU64::new(seed)));
+        let (clock, seed) = (Arc::new(AtomicI64::new(START_MS)), Arc::new(AtomicU64::new(7)));
         let app = open(config, &clock, &seed).await;
         Self { router: app.router(), app, place, clock, seed, _dir: dir }
+    }
+
+    /// Draws other ids than the first instance on its database: with one seed they would meet there as no two real ones do.
+    pub fn draw_apart(&self) {
+        self.seed.store(0x1234_5678_9abc_def1, Ordering::Relaxed);
     }
 
     /// The process is gone and another one starts on the same database.
