@@ -317,19 +317,13 @@ pub fn hide_window(title: &str) {
     }
 }
 
-/// Somebody who clicks or types without looking, until this is dropped.
+/// Somebody who clicks without looking, until this is dropped.
 pub struct Restless(Child);
 
 impl Restless {
     /// The pointer's button, fifty times a second.
     pub fn clicks() -> Self {
         Self::does(&["click", "--repeat", "100000", "--delay", "20", "1"])
-    }
-
-    /// These keys, a hundred a second.
-    pub fn types(keys: &[&str]) -> Self {
-        let rounds = vec![keys; 5_000].concat();
-        Self::does(&[&["key", "--delay", "10"], rounds.as_slice()].concat())
     }
 
     fn does(args: &[&str]) -> Self {
