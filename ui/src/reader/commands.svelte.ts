@@ -1,12 +1,8 @@
-// The list of commands: filtered and paged by the queue, kept in step with it.
+// The list of commands, as the queue filters and pages it.
 import type { OwnerCommand } from "../generated/owner";
-import type { ErrorView } from "../generated/types";
-import { asErrorView } from "../platform";
 import { queue, type CommandFilter } from "../platform/web";
+import { PagedList } from "../shared/paged.svelte";
 import type { Look } from "../shared/states";
-
-const PAGE = 50;
-const PAGE_MAX = 200;
 
 export const STATUSES = ["queued", "running", "completed", "failed", "cancelled", "expired"] as const satisfies readonly OwnerCommand["status"][];
 
@@ -32,52 +28,12 @@ export function lasted(command: OwnerCommand, now: number): number {
   return Math.max(0, (command.ended_at === null ? now : Date.parse(command.ended_at)) - from);
 }
 
-export class CommandList {
-  filter: CommandFilter = $state.raw({ project_id: null, status: null });
-  rows: readonly OwnerCommand[] = $state.raw([]);
-  at: "loading" | "ready" | "failed" = $state("loading");
-  error: ErrorView | undefined = $state.raw();
-  readonly since = Date.now();
-  #next: string | null = null;
-  #turn = 0;
-  #more = false;
-
-  get filtered(): boolean {
-    return this.filter.project_id !== null || this.filter.status !== null;
-  }
-  setFilter(change: Partial<CommandFilter>): void {
-    this.filter = { ...this.filter, ...change };
-    void this.reload(PAGE);
-  }
-  /** Asks anew for as many rows as are shown, so that the scroll position stays true. */
-  async reload(limit = Math.max(PAGE, Math.min(PAGE_MAX, this.rows.length))): Promise<void> {
-    const turn = ++this.#turn;
-    try {
-      const page = await queue.commands(this.filter, null, limit);
-      if (turn !== this.#turn) return;
-      this.rows = page.items;
-      this.#next = page.next_cursor;
-      this.at = "ready";
-    } catch (thrown) {
-      if (turn !== this.#turn) return;
-      this.error = asErrorView(thrown);
-      if (this.at !== "ready") this.at = "failed";
-    }
-  }
-  async more(): Promise<void> {
-    if (this.#next === null || this.#more) return;
-    this.#more = true;
-    const turn = this.#turn;
-    try {
-      const page = await queue.commands(this.filter, this.#next);
-      if (turn !== this.#turn) return;
-      const known = new Set(this.rows.map((row) => row.command_id));
-      this.rows = [...this.rows, ...page.items.filter((row) => !known.has(row.command_id))];
-      this.#next = page.next_cursor;
-    } catch {
-      // Scrolling on asks again.
-    } finally {
-      this.#more = false;
-    }
+export class CommandList extends PagedList<OwnerCommand, CommandFilter> {
+  constructor() {
+    const ask = async (filter: CommandFilter, after: string | null, limit: number) => {
+      const page = await queue.commands(filter, after, limit);
+      return { rows: page.items, next: page.next_cursor };
+    };
+    super({ project_id: null, status: null }, ask, (row) => row.command_id);
   }
 }
