@@ -100,6 +100,46 @@ fn a_deny_reaches_the_run_and_typed_keys_approve_nothing() {
     assert!(!desk.world.files().join("denied.txt").exists());
 }
 
+const TWENTY: &str = "export const meta = { name: 'Twenty', description: 'Writes twenty notes', tools: ['write_file'] };\n\
+    const numbers = Array.from({ length: 20 }, (_, n) => n);\n\
+    const done = await parallel(numbers.map((n) => () => tool('write_file', { path: `${args.folder}/${n}.txt`, content: 'x' })));\n\
+    return done.filter((answer) => answer !== null).length;\n";
+
+#[test]
+fn twenty_popups_under_a_hundred_keys_a_second_approve_nothing_and_tab_and_enter_do() {
+    let screen = Screen::take();
+    let desk = Desktop::start(&screen);
+    desk.pair_by_hand();
+    desk.share("twenty", TWENTY);
+    desk.share("note", NOTE);
+    let agent = desk.world.agent("Claude");
+    let command = agent.run(&agent.session("twenty"), json!({"folder": desk.world.files()}), "window-key-20");
+    desktop::hide_window("Graph Desk");
+    let typing = desktop::Restless::types(&["Return", "space", "y", "a"]);
+    let mut answered = Vec::new();
+    while answered.len() < 20 {
+        let popup = desk.popup_other_than(&answered);
+        desk.window.switch_to(&popup);
+        desk.answer_popup(&popup, "popup-deny");
+        answered.push(popup);
+    }
+    drop(typing);
+    let run = agent.wait_terminal(&command);
+    assert_eq!(run["result"], 0, "{run}");
+    assert_eq!(std::fs::read_dir(desk.world.files()).unwrap().count(), 0);
+    // By hand it works: the keys do reach the popup.
+    let (agent, command) = desk.queue_note("tab.txt", "window-key-21");
+    let popup = desk.popup_other_than(&answered);
+    desk.window.switch_to(&popup);
+    wait_for("Allow once to have the focus", || {
+        desktop::type_keys(&["Tab"]);
+        let focused = desk.window.script("return document.activeElement?.dataset.testid ?? ''", json!([])).unwrap();
+        (focused == "popup-once").then_some(())
+    });
+    desktop::type_keys(&["Return"]);
+    assert_eq!(agent.wait_terminal(&command)["status"], "completed");
+}
+
 /// Click-jacking: whoever clicks where the button will be, before it is there, has approved nothing while the popup was new.
 #[test]
 fn clicks_that_were_already_on_their_way_approve_nothing_in_the_first_half_second() {

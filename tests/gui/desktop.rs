@@ -317,24 +317,36 @@ pub fn hide_window(title: &str) {
     }
 }
 
-/// Somebody who clicks without looking, until this is dropped.
-pub struct Restless(Child);
+/// Somebody who clicks or types without looking, until this is dropped.
+pub struct Restless {
+    child: Child,
+    /// What may be down when it is stopped in the middle.
+    let_go: Vec<String>,
+}
 
 impl Restless {
     /// The pointer's button, fifty times a second.
     pub fn clicks() -> Self {
-        Self::does(&["click", "--repeat", "100000", "--delay", "20", "1"])
+        Self::does(&["click", "--repeat", "100000", "--delay", "20", "1"], &["mouseup", "1"])
     }
 
-    fn does(args: &[&str]) -> Self {
-        Self(Command::new("xdotool").args(args).spawn().unwrap())
+    /// These keys, a hundred a second.
+    pub fn types(keys: &[&str]) -> Self {
+        let rounds = vec![keys; 5_000].concat();
+        Self::does(&[&["key", "--delay", "10"], rounds.as_slice()].concat(), &[&["keyup"], keys].concat())
+    }
+
+    fn does(args: &[&str], let_go: &[&str]) -> Self {
+        Self { child: Command::new("xdotool").args(args).spawn().unwrap(), let_go: let_go.iter().map(|arg| (*arg).to_owned()).collect() }
     }
 }
 
 impl Drop for Restless {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // A key that stays down repeats itself and cannot be pressed again.
+        x11(&self.let_go.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 

@@ -1,4 +1,4 @@
-// Written from crates/device/src/view.rs and domain::wire::event by a test. Do not edit.
+// Written from crates/device/src/view and domain::wire::event by a test. Do not edit.
 export type AgentEnd = "done" | "failed" | "cancelled" | "refused" | "replayed";
 export type RulingWord = "allow" | "ask" | "deny";
 export type FleetWhat = { "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, 
