@@ -296,3 +296,27 @@ fn a_text_the_server_refuses_is_tried_ever_more_rarely_and_holds_up_nothing() {
     })
     .unwrap();
 }
+
+#[test]
+fn texts_that_do_not_get_through_hold_up_no_command() {
+    for fate in [Fate::Hang, Fate::Forge(Bytes::from_static(b"<html>Uploads are not allowed here</html>"))] {
+        clock::run(async {
+            let b = Browser::open().await;
+            let graph = b.graph("one", 1, &[b.home]);
+            b.fates.lock().unwrap().extend(std::iter::repeat_n(fate.clone(), 100));
+            b.desk.store.make_project_readable(b.home, true).unwrap();
+            b.seconds(3).await;
+            let (agent, _) = b.world.agent(&b.desk, "Claude", &[b.home]).await.unwrap();
+            for n in 0..5 {
+                agent.run(&graph.to_string(), json!({ "run_ms": 1_000 }), &format!("key-0000{n}")).await.unwrap();
+                b.seconds(7).await;
+                let ended = b.desk.store.executions(&Default::default()).unwrap();
+                assert_eq!(ended.items.len(), n + 1, "{fate:?}");
+            }
+            b.fates.lock().unwrap().clear();
+            b.seconds(700).await;
+            assert_eq!(b.stored(), 1, "{fate:?}: and once they get through, it is there");
+        })
+        .unwrap();
+    }
+}

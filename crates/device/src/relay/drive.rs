@@ -32,6 +32,7 @@ struct Driver {
     relay: Arc<Relay>,
     pass: Option<BoxFuture<'static, Option<PassReport>>>,
     metadata: Option<BoxFuture<'static, ()>>,
+    texts: Option<BoxFuture<'static, ()>>,
     bell: Option<Bell>,
     doorbell: Doorbell,
     /// The next pass of the 20 s rhythm.
@@ -44,6 +45,8 @@ struct Driver {
     /// A sharing change waits for its metadata-only sync (only while a pass is busy).
     metadata_wanted: bool,
     metadata_from: Instant,
+    /// A sync was answered: the texts for the browser follow.
+    texts_wanted: bool,
     /// Retry-After: nothing is asked before.
     quiet_until: Instant,
     looked: (Instant, Timestamp),
@@ -57,6 +60,7 @@ pub async fn drive(relay: Arc<Relay>, stop: CancellationToken) {
         relay: Arc::clone(&relay),
         pass: None,
         metadata: None,
+        texts: None,
         bell: None,
         doorbell: Doorbell::new(now),
         next_pass: now,
@@ -65,6 +69,7 @@ pub async fn drive(relay: Arc<Relay>, stop: CancellationToken) {
         sharing_pass_from: now,
         metadata_wanted: false,
         metadata_from: now,
+        texts_wanted: false,
         quiet_until: now,
         looked,
     };
@@ -78,6 +83,8 @@ pub async fn drive(relay: Arc<Relay>, stop: CancellationToken) {
             () = stop.cancelled() => break,
             report = ready(&mut driver.pass) => driver.pass_ended(report),
             () = ready(&mut driver.metadata) => driver.metadata = None,
+            () = ready(&mut driver.texts) => driver.texts = None,
+            () = relay.texts_due.notified() => driver.texts_wanted = true,
             answer = ring(&mut driver.bell) => driver.bell_answered(answer),
             Ok(()) = sharing.changed() => driver.sharing_changed(),
             Ok(()) = link.changed() => driver.link_changed(),
@@ -86,7 +93,7 @@ pub async fn drive(relay: Arc<Relay>, stop: CancellationToken) {
         }
     }
     relay.stopping.send_replace(true);
-    (driver.bell, driver.metadata) = (None, None);
+    (driver.bell, driver.metadata, driver.texts) = (None, None, None);
     relay.note(|s| s.doorbell_open = false);
     if let Some(pass) = driver.pass
         && tokio::time::timeout(STOP_GRACE, pass).await.is_err()
@@ -145,6 +152,11 @@ impl Driver {
                     tracing::debug!("sharing will be told with the next pass: {error}");
                 }
             }));
+        }
+        if connected && self.texts_wanted && self.texts.is_none() {
+            self.texts_wanted = false;
+            let relay = Arc::clone(&self.relay);
+            self.texts = Some(boxed(async move { relay.tend_texts().await }));
         }
         self.hold_bell(now, connected);
     }
@@ -207,11 +219,7 @@ impl Driver {
 
     fn bell_answered(&mut self, (opened, answer): (Instant, Result<DoorbellAnswer, AskError>)) {
         self.bell = None;
-        // A cut doorbell alone is no trouble worth telling: the passes say whether the server is there.
-        let answer = match answer {
-            Ok(answer) => self.relay.heard(Ok(answer)),
-            Err(error) => Err(error),
-        };
+        let answer = self.relay.heard_beside(answer);
         let random = Arc::clone(&self.relay.ports.random);
         if self.doorbell.settle(opened, &answer, Instant::now(), &*random) {
             self.again = true; // at once, or right after the busy pass; one pass a ring

@@ -68,6 +68,8 @@ pub struct Relay {
     status: watch::Sender<RelayStatus>,
     /// Passes are one at a time, whoever asks for them.
     passing: tokio::sync::Mutex<()>,
+    /// A sync was answered: the texts for the browser may follow.
+    texts_due: tokio::sync::Notify,
     /// Texts for the browser are sent and removed one at a time.
     uploading: tokio::sync::Mutex<readable::Compared>,
     /// Claims made by this process. A claim of an earlier one, once granted, never runs: whether it did is not known to be false.
@@ -85,6 +87,7 @@ impl Relay {
             wishes: watch::Sender::new(Wishes::default()),
             status: watch::Sender::new(RelayStatus { pickup_instant: true, ..RelayStatus::default() }),
             passing: tokio::sync::Mutex::new(()),
+            texts_due: tokio::sync::Notify::new(),
             uploading: tokio::sync::Mutex::default(),
             ours: Mutex::new(BTreeSet::new()),
             stopping: watch::Sender::new(false),
@@ -163,5 +166,14 @@ impl Relay {
             Err(error) => self.note(|s| s.note_error(error, now)),
         }
         answer
+    }
+
+    /// For what goes beside the passes: a cut line or a stranger's answer there is no trouble worth telling, for the passes say whether the
+    /// server is there.
+    fn heard_beside<T>(&self, answer: Result<T, AskError>) -> Result<T, AskError> {
+        match answer {
+            Err(error @ (AskError::Unreachable(_) | AskError::NotOurs { .. } | AskError::TooMany { .. })) => Err(error),
+            answer @ (Ok(_) | Err(AskError::Refused { .. } | AskError::Unauthorized { .. })) => self.heard(answer),
+        }
     }
 }

@@ -74,12 +74,11 @@ impl Relay {
         let offers = self.sync_all(report, unanswered.is_some()).await?;
         self.note(|s| s.syncing = false);
         delivered?;
-        // After the sync, which makes the sessions this device's; before the commands, which may take hours.
-        let readable = self.sync_readable().await;
+        // Only after the sync, which makes the sessions this device's; beside what follows, which may take hours.
+        self.texts_due.notify_one();
         if let Some(error) = unanswered {
             return Err(error.into());
         }
-        readable?;
         for (project, offer) in offers {
             if self.is_stopping() || self.wishes().paused_since.is_some() {
                 break;
@@ -90,14 +89,12 @@ impl Relay {
                 Claim::Unanswered(error) => return Err(error.into()),
             }
         }
-        // Last, for it is the least urgent.
-        self.compare_readable().await
+        Ok(())
     }
 
     // ── Sync ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Tells only the projects whose sharing the server does not know yet, and what may be read in the browser; takes no commands. Goes out
-    /// beside a busy pass.
+    /// Tells only the projects whose sharing the server does not know yet; takes no commands. Goes out beside a busy pass.
     pub async fn sync_metadata(&self) -> Result<(), PassError> {
         for project in self.store.projects()?.into_iter().filter(Project::is_unanswered) {
             if let Err(error) = self.sync(project.id, true).await
@@ -106,7 +103,8 @@ impl Relay {
                 return Err(error);
             }
         }
-        self.sync_readable().await
+        self.texts_due.notify_one();
+        Ok(())
     }
 
     /// Syncs every project the owner has enabled, and repeats the last word about a disabled one until it is answered. The commands of all,

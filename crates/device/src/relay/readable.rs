@@ -1,5 +1,6 @@
 //! Brings the texts of Graphs that the queue holds for the owner's browser in line with the owner's switches.
 //!
+//! They go beside the passes and hold none of them up: a proxy that cuts uploads costs the owner the texts, not the commands.
 //! Only what [`Store::begin_upload`](crate::store::Store) hands out is ever sent, and it hands out nothing without the switch.
 use domain::{DeviceId, GraphSessionId, Timestamp, limits::TEXTS_COMPARED_EVERY_MS};
 use serde::Serialize;
@@ -17,9 +18,19 @@ struct GraphText<'a> {
 pub(super) type Compared = Option<(DeviceId, Timestamp)>;
 
 impl Relay {
+    /// Sends and removes what is due, then compares where that is due. What failed is told in the owner's settings and tried again after
+    /// the next answered sync.
+    pub(super) async fn tend_texts(&self) {
+        for step in [self.sync_readable().await, self.compare_readable().await] {
+            if let Err(error) = step {
+                tracing::debug!("texts for the browser wait for the next sync: {error}");
+            }
+        }
+    }
+
     /// At the start, after pairing, and hourly: either side may have been put back to an older copy, and then holds a text that nobody
     /// remembers, or none where one is meant to be.
-    pub(super) async fn compare_readable(&self) -> Result<(), PassError> {
+    async fn compare_readable(&self) -> Result<(), PassError> {
         {
             let Some((client, link)) = self.linked() else { return Ok(()) };
             let (mut compared, now) = (self.uploading.lock().await, self.now());
@@ -27,7 +38,7 @@ impl Relay {
             if compared.is_some_and(is_recent) {
                 return Ok(());
             }
-            match self.heard(client.graphs().await) {
+            match self.heard_beside(client.graphs().await) {
                 Ok(there) => self.store.compare_uploads(&there.graph_session_ids)?,
                 Err(AskError::Refused { .. }) => {} // an older server does not say
                 Err(error) => return Err(error.into()),
@@ -38,7 +49,7 @@ impl Relay {
     }
 
     /// Removals first; one refusal does not hold up the others. One at a time, or an upload could overtake its own removal.
-    pub(super) async fn sync_readable(&self) -> Result<(), PassError> {
+    async fn sync_readable(&self) -> Result<(), PassError> {
         let _one = self.uploading.lock().await;
         for step in self.store.readable_plan(self.now())? {
             match step {
@@ -51,7 +62,7 @@ impl Relay {
 
     async fn remove_text(&self, id: GraphSessionId) -> Result<(), PassError> {
         let Some(client) = self.client() else { return Ok(()) };
-        match self.heard(client.delete_graph(id).await) {
+        match self.heard_beside(client.delete_graph(id).await) {
             Ok(()) => Ok(self.store.removal_answered(id)?),
             Err(error) => self.text_failed(id, None, error),
         }
@@ -60,7 +71,7 @@ impl Relay {
     async fn upload_text(&self, id: GraphSessionId) -> Result<(), PassError> {
         let Some(client) = self.client() else { return Ok(()) };
         let Some(sent) = self.store.begin_upload(id)? else { return Ok(()) };
-        match self.heard(client.put_graph(id, &GraphText { name: &sent.name, text: &sent.source }).await) {
+        match self.heard_beside(client.put_graph(id, &GraphText { name: &sent.name, text: &sent.source }).await) {
             Ok(()) => Ok(self.store.upload_answered(id, &sent)?),
             Err(error) => self.text_failed(id, Some(sent.version), error),
         }
