@@ -108,6 +108,8 @@ impl Drop for Waiter {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[tokio::test]
@@ -121,6 +123,43 @@ mod tests {
         assert_eq!(bells.waiting(), 1);
         drop(waiter);
         assert_eq!(bells.waiting(), 0, "nobody waits, nothing is kept");
+    }
+
+    /// As requests do it: each registers anew, looks at what is stored, and waits only if nothing is new. The next ring comes only when the
+    /// last was heard, so a single lost one would end the test by its time limit.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_wake_up_is_lost_in_a_hundred_thousand_rings() {
+        const RINGS: u64 = 100_000;
+        let (bells, stored) = (Arc::new(Bells::default()), Arc::new(AtomicU64::new(0)));
+        let bell = Bell::Device(DeviceId::from_random([7; 16]));
+        let (heard, mut answers) = tokio::sync::mpsc::channel(1);
+        let device = {
+            let (bells, stored) = (bells.clone(), stored.clone());
+            tokio::spawn(async move {
+                let mut after = 0;
+                while after < RINGS {
+                    let waiter = bells.register(bell);
+                    let rung = waiter.rung();
+                    if stored.load(Ordering::Acquire) == after {
+                        rung.await;
+                    }
+                    // Woken late by a ring whose news was seen already, it looks again.
+                    if stored.load(Ordering::Acquire) != after {
+                        after = stored.load(Ordering::Acquire);
+                        heard.send(after).await.unwrap();
+                    }
+                }
+            })
+        };
+        let ringing = async {
+            for n in 1..=RINGS {
+                stored.store(n, Ordering::Release);
+                bells.ring(bell);
+                assert_eq!(answers.recv().await, Some(n));
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), ringing).await.unwrap();
+        device.await.unwrap();
     }
 
     #[test]

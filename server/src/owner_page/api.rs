@@ -11,7 +11,6 @@ use axum::{
 };
 use domain::{
     CommandId, GraphSessionId, OwnerId, ProjectId,
-    command::Status,
     limits::{OWNER_PAGE_MAX, PAGE_MIN},
     wire::owner::{OwnerCommand, OwnerCommandDetail, OwnerGraph, OwnerGraphText, OwnerHome, OwnerSession, Page},
 };
@@ -139,10 +138,7 @@ pub async fn graph(Signed(owner): Signed, State(app): State<App>, Id(id): Id<Gra
 pub async fn commands(Signed(owner): Signed, State(app): State<App>, asked: Asked) -> Answer<Page<OwnerCommand>> {
     let (query, limit) = PageQuery::read(asked)?;
     let before = query.cursor(|text| text.parse().ok())?;
-    let status = match &query.status {
-        Some(word) => Some(Status::parse(word).ok_or_else(|| malformed("status is not a state of a command"))?),
-        None => None,
-    };
+    let status = CommandFilter::status(query.status.as_deref()).map_err(malformed)?;
     Ok(Fresh(app.queue.owner_commands(owner, CommandFilter { project: query.project_id, status, before, limit }).await?))
 }
 

@@ -20,6 +20,14 @@ pub struct CommandFilter {
     pub limit: usize,
 }
 
+impl CommandFilter {
+    /// The state that a query names. `Err` says which ones there are.
+    pub fn status(word: Option<&str>) -> Result<Option<Status>, String> {
+        let all = || Status::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(", ");
+        word.map(|word| Status::parse(word).ok_or_else(|| format!("status must be one of {}", all()))).transpose()
+    }
+}
+
 struct List {
     device: Device,
     filter: CommandFilter,

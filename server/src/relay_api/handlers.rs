@@ -167,10 +167,7 @@ pub async fn commands(
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(malformed(format!("limit must be 1 to {PAGE_MAX}")));
     }
-    let status = match &query.status {
-        Some(word) => Some(Status::parse(word).ok_or_else(|| malformed("status is not a state of a command".into()))?),
-        None => None,
-    };
+    let status = CommandFilter::status(query.status.as_deref()).map_err(malformed)?;
     let before = match &query.cursor {
         Some(cursor) => Some(cursor.parse().map_err(|_| malformed("cursor is not one that this list gave".into()))?),
         None => None,

@@ -13,6 +13,7 @@ use futures::FutureExt as _;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags,
     backup::{Backup, StepResult},
+    config::DbConfig,
     types::ValueRef,
 };
 use tokio::{
@@ -28,6 +29,8 @@ const GROUP_MAX: usize = 256;
 /// Operations that wait for the writer, at most; beyond that callers wait for a place.
 const WAITING_MAX: usize = 4_096;
 const READERS_MAX: usize = 16;
+/// More than the queue has statements.
+const STATEMENTS_KEPT: usize = 256;
 /// How long a commit of another process is waited for.
 const BUSY: Duration = Duration::from_secs(10);
 
@@ -90,9 +93,9 @@ impl Sqlite {
         conn.busy_timeout(BUSY)?;
         conn.execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_size_limit = 33554432;
-             PRAGMA wal_autocheckpoint = 1000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000;"
+             PRAGMA wal_autocheckpoint = 1000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000;"
         ))?;
-        conn.set_prepared_statement_cache_capacity(256);
+        keep_statements(&conn)?;
         schema::migrate_sqlite(&mut conn)?;
         let (jobs, inbox) = mpsc::channel(WAITING_MAX);
         let (end, ended) = oneshot::channel();
@@ -130,11 +133,11 @@ impl Sqlite {
             Some(conn) => conn,
             None => self.open_reader()?,
         };
-        conn.execute_batch("BEGIN").map_err(StoreError::from)?;
         let mut tx = Tx { conn: Conn::Sqlite(conn), rings: Vec::new() };
+        statement(&tx, "BEGIN")?;
         let result = op(&mut tx, input).now_or_never();
-        if let Conn::Sqlite(conn) = tx.conn
-            && conn.execute_batch("COMMIT").is_ok()
+        if statement(&tx, "COMMIT").is_ok()
+            && let Conn::Sqlite(conn) = tx.conn
         {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
             if readers.len() < READERS_MAX {
@@ -148,8 +151,8 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let conn = Connection::open_with_flags(&self.path, flags)?;
         conn.busy_timeout(BUSY)?;
-        conn.execute_batch("PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY;")?;
-        conn.set_prepared_statement_cache_capacity(128);
+        conn.execute_batch("PRAGMA cache_size = -2000; PRAGMA temp_store = MEMORY;")?;
+        keep_statements(&conn)?;
         Ok(conn)
     }
 
@@ -178,6 +181,14 @@ impl Sqlite {
             let _ = ended.await;
         }
     }
+}
+
+/// Statements are read and planned once for each connection. Without the stability guarantee SQLite plans them anew whenever a bound value
+/// changes (it looks for one that fits a partial index), which took more time than running them.
+fn keep_statements(conn: &Connection) -> Result<(), StoreError> {
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// Makes the file, if there is none, so that nobody else on this computer can read it. What SQLite puts beside it follows its mode.
@@ -336,4 +347,25 @@ pub fn query(conn: &mut Connection, sql: &str, params: &[Value]) -> Result<Vec<R
         out.push(Row(values));
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_planned_once_whatever_is_bound_to_it() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        keep_statements(&conn).unwrap();
+        schema::migrate_sqlite(&mut conn).unwrap();
+        for (name, sql) in crate::queue::hot_statements() {
+            let count = conn.prepare_cached(&numbered(&sql)).unwrap().parameter_count();
+            for n in 0..3 {
+                query(&mut conn, &sql, &vec![Value::Int(n); count]).unwrap();
+            }
+            assert_eq!(conn.prepare_cached(&numbered(&sql)).unwrap().get_status(StatementStatus::RePrepare), 0, "{name}");
+        }
+    }
 }

@@ -1,5 +1,9 @@
 //! A PostgreSQL of our own, as it comes: with its fsyncs. The `postgres` user runs it where we are root (initdb refuses root).
-use std::{path::PathBuf, process::Command};
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+};
 
 use crate::programs;
 
@@ -35,6 +39,22 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// A reader that keeps one snapshot: what changes meanwhile cannot be vacuumed.
+    pub fn hold_snapshot(&self) -> Held {
+        let sql = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM commands; SELECT 'held'";
+        let mut child = Command::new(self.bin.join("psql"))
+            .args(["-qAt", &self.url()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql is installed beside PostgreSQL");
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{sql};").unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "held"), "the snapshot is taken");
+        Held { child, _input: input }
+    }
+
     fn data(&self) -> String {
         self.dir.path().join("data").display().to_string()
     }
@@ -59,6 +79,19 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let data = self.data();
         self.tool("pg_ctl", &["-D", &data, "-m", "immediate", "-w", "stop"]);
+    }
+}
+
+/// Its transaction ends with it.
+pub struct Held {
+    child: Child,
+    _input: ChildStdin,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -118,7 +118,23 @@ pub async fn on_postgres() -> Value {
     let command = setting.enqueue("bench-one-to-read").await;
     let (get, rate) = tool_load(&setting, 1, 2_000, "get_graph_run", json!({"command_id": command})).await;
     println!("  get_graph_run {} ({rate:.0}/s)", ms(get.p50));
-    json!({"enqueue": enqueue, "get_graph_run_ms": get.to_json(), "rss_mib_load": queue.rss_mib()})
+    let held = while_held(&cluster, &setting).await;
+    json!({"enqueue": enqueue, "get_graph_run_ms": get.to_json(), "snapshot_held": held, "rss_mib_load": queue.rss_mib()})
+}
+
+/// Runs and syncs before and after [`CALLS`] changes that a held snapshot keeps from being vacuumed (case C50).
+async fn while_held(cluster: &Cluster, setting: &Arc<Setting>) -> Value {
+    let run = run_load(vec![setting.clone()], "before", 1, 200).await.0;
+    let sync = syncs(setting).await;
+    let others = devices(&setting.base, &cluster.url(), 900).await;
+    let held = cluster.hold_snapshot();
+    run_load(others, "meanwhile", 10, CALLS).await;
+    let sync_held = syncs(setting).await;
+    let run_held = run_load(vec![setting.clone()], "held", 1, 200).await.0;
+    drop(held);
+    let (of_sync, of_run) = (sync_held.p95 / sync.p95, run_held.p95 / run.p95);
+    println!("  with a snapshot held over {CALLS} changes: p95 of a sync × {of_sync:.2}, of a run × {of_run:.2} (≤ 2)");
+    json!({"sync_p95_ratio": of_sync, "run_p95_ratio": of_run, "sync_ms": sync_held.to_json(), "run_ms": run_held.to_json()})
 }
 
 fn setting_again(setting: &Setting) -> Setting {
@@ -143,26 +159,35 @@ async fn tool_load(setting: &Arc<Setting>, callers: usize, calls: usize, name: &
     .await
 }
 
-/// Over as many devices as keep each one's queue under the hundred that a project may hold.
 async fn enqueues(base: &str, database: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (level, callers) in CALLERS.into_iter().enumerate() {
-        let mut devices = Vec::new();
-        for n in 0..CALLS / 100 {
-            devices.push(Setting::pair(base, &programs::pairing_code(database), (100 + level * 100 + n) as u128).await);
-        }
-        let devices = Arc::new(devices);
-        let (spread, rate) = load(callers, CALLS / callers, move |n| {
-            let devices = devices.clone();
-            async move {
-                devices[n % devices.len()].enqueue(&format!("bench-{n:08}")).await;
-            }
-        })
-        .await;
+        let devices = devices(base, database, 100 + level * 100).await;
+        let (spread, rate) = run_load(devices, "bench", callers, CALLS).await;
         println!("  run_graph_session, durable, {callers:2} callers: {rate:7.0}/s, p50 {}, p99 {}", ms(spread.p50), ms(spread.p99));
         all.push(json!({"callers": callers, "per_second": rate.round(), "ms": spread.to_json()}));
     }
     all
+}
+
+/// As many devices as keep each one's queue under the hundred that a project may hold, over [`CALLS`] runs.
+async fn devices(base: &str, database: &str, first_session: usize) -> Vec<Arc<Setting>> {
+    let mut devices = Vec::new();
+    for n in 0..CALLS / 100 {
+        devices.push(Setting::pair(base, &programs::pairing_code(database), (first_session + n) as u128).await);
+    }
+    devices
+}
+
+async fn run_load(devices: Vec<Arc<Setting>>, round: &'static str, callers: usize, calls: usize) -> (Spread, f64) {
+    let devices = Arc::new(devices);
+    load(callers, calls / callers, move |n| {
+        let devices = devices.clone();
+        async move {
+            devices[n % devices.len()].enqueue(&format!("{round}-{n:08}")).await;
+        }
+    })
+    .await
 }
 
 async fn syncs(setting: &Arc<Setting>) -> Spread {

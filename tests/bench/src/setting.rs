@@ -30,7 +30,7 @@ impl Setting {
     /// A project, a session and an agent of a device that is paired already.
     pub async fn of_device(base: &str, http: reqwest::Client, device_token: String, session: u128) -> Arc<Self> {
         let projects = format!("{base}/external-assistants/projects");
-        let project = text(&post(&http, &projects, Some(&device_token), &json!({"name": "Bench"})).await["project_id"]);
+        let project = text(&post(&http, &projects, Some(&device_token), &json!({"name": format!("Bench {session}")})).await["project_id"]);
         let grant = json!({"name": "bench", "project_ids": [project], "scopes": ["osfoundry:read", "osfoundry:run"]});
         let minted = post(&http, &format!("{base}/external-assistants/agent-tokens"), Some(&device_token), &grant).await;
         let agent_token = text(&minted["token"]);

@@ -24,7 +24,7 @@ enum What {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The report of `make bench`, for this machine's costs.
-        #[arg(long, default_value = "target/bench/report.json")]
+        #[arg(long, default_value_os_t = target("bench/report.json"))]
         bench: PathBuf,
     },
 }
@@ -56,8 +56,13 @@ struct TableArgs {
     #[arg(long, value_parser = experiments::EXPERIMENTS)]
     experiment: Option<String>,
     /// Where report.json and report.html are written.
-    #[arg(long, default_value = "target/sim")]
+    #[arg(long, default_value_os_t = target("sim"))]
     report: PathBuf,
+}
+
+/// Where builds and reports go: cargo's own folder for them.
+fn target(path: &str) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from).join(path)
 }
 
 fn main() -> ExitCode {

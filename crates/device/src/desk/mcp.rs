@@ -106,8 +106,9 @@ impl Desk {
 
     /// Makes every server known with its values; none is started by that.
     pub(super) async fn load_mcp(&self) -> Result<(), ErrorView> {
-        for server in self.store.mcp_servers()? {
-            self.load_mcp_server(&server.id).await?;
+        for stored in self.store.mcp_servers()?.into_iter().filter(|s| s.enabled) {
+            let id = stored.id.clone();
+            self.put_mcp_server(&id, Some(stored)).await;
         }
         Ok(())
     }
@@ -131,6 +132,11 @@ impl Desk {
     /// The server as the store has it takes the place of the one before; executions that know that one are told that it is gone.
     async fn load_mcp_server(&self, id: &str) -> Result<(), ErrorView> {
         let stored = self.store.mcp_servers()?.into_iter().find(|s| s.id == id && s.enabled);
+        self.put_mcp_server(id, stored).await;
+        Ok(())
+    }
+
+    async fn put_mcp_server(&self, id: &str, stored: Option<store::McpServer>) {
         let server = match stored {
             None => None,
             Some(stored) => {
@@ -145,7 +151,6 @@ impl Desk {
         if let Some(before) = self.executor.set_mcp_server(id, server) {
             before.retire().await;
         }
-        Ok(())
     }
 
     /// `None` for a name that no version of ours stores.

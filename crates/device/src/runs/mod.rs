@@ -168,12 +168,12 @@ impl Executor {
         Ok(Toolbox::open(config).0)
     }
 
-    /// Everything that runs now, oldest first.
     /// What the agents of a running execution have said that are still at work.
     pub fn texts(&self, execution: &ExecutionId) -> Vec<(u64, Vec<Piece>)> {
         lock(&self.0.live).get(execution).map(|live| live.story.texts()).unwrap_or_default()
     }
 
+    /// Everything that runs now, oldest first.
     pub fn running(&self) -> Vec<Running> {
         let mut all: Vec<Running> = lock(&self.0.live)
             .iter()

@@ -23,7 +23,7 @@ use std::{
 };
 
 use domain::Timestamp;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
 use tokio::sync::{broadcast, watch};
 
 use crate::view::Topic;
@@ -187,6 +187,8 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(128);
+    // Without this SQLite plans a statement anew whenever another value is bound to it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
