@@ -3,10 +3,21 @@ const POPUP = { width: 480, height: 560 };
 const NARROW = { width: 900, height: 600 };
 const REVIEW = "gs_0001e1a27c5b4f0d9e3861f2a7c0d490c2".slice(0, 35);
 
+/** Every place as it is with few and large pixels, with many, from right to left, with names as long as they may be, and in marked words. */
+const PLACES = ["graphs", `editor/${REVIEW}`, "runs/e-failed", "sharing", "approvals", "connections", "models", "settings"];
+const VARIANTS = [
+  { name: "zoom200", size: { width: 700, height: 500 }, zoom: 2, themes: ["light"] },
+  { name: "4k", size: { width: 3840, height: 2160 }, themes: ["dark"] },
+  { name: "rtl", dir: "rtl", themes: ["light"] },
+  { name: "long", query: "mood=long", themes: ["dark"] },
+  { name: "pseudo", query: "language=pseudo", themes: ["light"] },
+  { name: "german", query: "language=de", themes: ["light"] },
+];
+const EVERYWHERE = VARIANTS.flatMap((variant) => PLACES.map((place) => ({ wait: 700, ...variant, name: `${place.split("/")[0]}-${variant.name}`, hash: `#/${place}` })));
+
 export const SCREENS = [
+  ...EVERYWHERE,
   { name: "graphs", hash: "#/graphs" },
-  { name: "graphs-german", hash: "#/graphs", query: "language=de", themes: ["light"] },
-  { name: "sharing-german", hash: "#/sharing", query: "language=de", themes: ["dark"] },
   { name: "graphs-empty", hash: "#/graphs", query: "mood=empty" },
   { name: "graphs-loading", hash: "#/graphs", query: "mood=loading" },
   { name: "graphs-error", hash: "#/graphs", query: "mood=error" },
@@ -27,6 +38,9 @@ export const SCREENS = [
   { name: "runs-events", hash: "#/runs/e-failed?tab=events", themes: ["dark"] },
   { name: "runs-result", hash: "#/runs/e-run-3?tab=result", themes: ["light"] },
   { name: "runs-attention", hash: "#/runs/e-run-7", themes: ["light"] },
+  { name: "runs-compare", hash: "#/runs/e-failed?with=e-run-8" },
+  { name: "runs-compare-other", hash: "#/runs/e-failed?with=e-run-4", size: NARROW, themes: ["light"] },
+  { name: "runs-compare-with", hash: "#/runs/e-failed", themes: ["light"], act: async (page) => { await page.getByRole("button", { name: "More", exact: false }).last().click(); await page.getByTestId("compare").click(); } },
   { name: "runs-empty", hash: "#/runs", query: "mood=empty" },
   { name: "runs-error", hash: "#/runs", query: "mood=error", themes: ["light"] },
   { name: "runs-900x600", hash: "#/runs/e-failed", size: NARROW, themes: ["dark"] },

@@ -54,7 +54,7 @@ function agentRow(agent: AgentState, now: number, at: (time: number) => number):
     }
     if (end > cursor || bars.length === 0) bars.push({ kind: "work", from: at(cursor), to: at(end) });
   }
-  return { key: `a${agent.agent}`, kind: "agent", agent: agent.agent, name: agent.label, look: agent.look, bars, label: labelOf(agent, start, end, at), tokens: agent.tokens, estimated: agent.estimated };
+  return { key: `a${agent.agent}`, kind: "agent", agent: agent.agent, name: agent.name, look: agent.look, bars, label: labelOf(agent, start, end, at), tokens: agent.tokens, estimated: agent.estimated };
 }
 
 function labelOf(agent: AgentState, start: number, end: number, at: (time: number) => number): Label {

@@ -6,7 +6,7 @@ import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns
 import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
-export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full";
+export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full" | "long";
 type Handlers = { [N in keyof Commands]: (args: Commands[N]["args"]) => Commands[N]["answer"] | Promise<Commands[N]["answer"]> };
 type PopupHandlers = { [N in keyof PopupCommands]: (args: PopupCommands[N]["args"]) => PopupCommands[N]["answer"] };
 
@@ -95,7 +95,7 @@ export class FakeDesk implements Platform {
     const empty = this.mood === "empty";
     const running = this.runs.filter((run) => run.state === "running");
     return {
-      relay: empty ? { at: "ready", last_contact: NOW - 1000, pickup_instant: true } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
+      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
       running: running.map((run) => ({ execution_id: run.execution_id, graph: run.graph, agents_running: 3, agents_waiting: 12, asking: run.asking, since: run.started_at })),
       tokens_today: empty ? 0 : 212_480,
       approvals_waiting: this.approvals.waiting.length,
@@ -129,7 +129,7 @@ export class FakeDesk implements Platform {
     if (!row) throw fault("execution_gone", "This run is not in the history any more. It was older than the 90 days you keep.");
     const failed = execution_id === "e-failed";
     const source = this.#graph(row.graph_id).source;
-    const events = failed ? failedRun(FAILED_AT) : execution_id === "e-running" ? runningRun(RUNNING_SINCE) : execution_id === "e-run-4" ? crowdedRun(row.started_at, 500) : [];
+    const events = failed ? failedRun(FAILED_AT) : execution_id === "e-running" ? runningRun(RUNNING_SINCE) : execution_id === "e-run-8" ? runningRun(row.started_at) : execution_id === "e-run-4" ? crowdedRun(row.started_at, 500) : [];
     return {
       row: { ...row },
       args: '{"base":"main","focus":["bugs","security","speed"],"strict":true,"ceiling":1e+21}',

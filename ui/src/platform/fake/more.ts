@@ -204,11 +204,12 @@ export function sampleSettings(): SettingsView {
 
 export const DOCTOR: DoctorReport = {
   hops: [
-    { name: "This computer", ok: true, ms: 1, text: "Database, folders and the script runner answer." },
-    { name: "Secrets", ok: true, ms: 81, text: "The system keyring takes and gives back." },
-    { name: "Server", ok: true, ms: 12, text: "http://127.0.0.1:47821 answers; its clock agrees within 0.1 s." },
-    { name: "Pairing", ok: true, ms: 9, text: "The server knows this desktop." },
-    { name: "Queue and back", ok: false, ms: 30_000, text: "A command was queued, but no doorbell rang within 30 s. A proxy in between may cut held requests; plain polling every 20 s works." },
+    { name: "Profile", ok: true, ms: 1, text: "/home/ada/.local/share/graph-desk can be written." },
+    { name: "Secrets", ok: true, ms: null, text: "The device token and the model keys are kept in the system's keyring." },
+    { name: "Script runner", ok: true, ms: 81, text: "graph-vm starts and reads a Graph." },
+    { name: "Graph Queue", ok: true, ms: 12, text: "http://127.0.0.1:47821 answers and knows 4 projects." },
+    { name: "Relay", ok: true, ms: null, text: "Takes commands of 3 projects, at once." },
+    { name: "Pickup", ok: false, ms: 30_000, text: "No doorbell rang within 30 s. The queue has the command and this desktop did not run it." },
   ],
-  summary: "Commands arrive, but only at the next look: something between here and the server cuts held requests.",
+  summary: "Broken: Pickup.",
 };
