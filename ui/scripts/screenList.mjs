@@ -30,6 +30,7 @@ export const SCREENS = [
   { name: "editor-powers", hash: `#/editor/${REVIEW}`, wait: 600, themes: ["light"], act: (page) => page.getByRole("button", { name: "Details", exact: true }).click() },
   { name: "editor-none", hash: "#/editor", themes: ["light"] },
   { name: "editor-900x600", hash: `#/editor/${REVIEW}`, size: NARROW, wait: 900, themes: ["light"] },
+  { name: "editor-run-900x600", hash: `#/editor/${REVIEW}`, size: NARROW, wait: 600, themes: ["dark"], act: (page) => page.getByTestId("run").click() },
   { name: "runs", hash: "#/runs/e-failed" },
   { name: "runs-running", hash: "#/runs/e-running" },
   { name: "runs-500", hash: "#/runs/e-run-4", themes: ["light"] },
