@@ -8,9 +8,10 @@ import { platform } from "../platform";
 /** The panes of a place, in reading order; F6 walks them. */
 function nextPane(): void {
   const panes = [...document.querySelectorAll<HTMLElement>("nav.Rail, [data-pane], footer.StatusBar")];
-  const at = panes.findIndex((pane) => pane.contains(document.activeElement));
+  // In a place but in none of its controls: the first of its panes comes next.
+  const at = document.activeElement?.id === "place" ? 0 : panes.findIndex((pane) => pane.contains(document.activeElement));
   const pane = panes[(at + 1) % panes.length];
-  pane?.querySelector<HTMLElement>("a, button, input, select, textarea, [tabindex='0'], .cm-content")?.focus();
+  pane?.querySelector<HTMLElement>(":is(a, button, input, select, textarea, [tabindex='0'], .cm-content):not([tabindex='-1'])")?.focus();
 }
 
 export function windowCommands(doors: { openPalette: () => void }): void {

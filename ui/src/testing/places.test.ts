@@ -122,6 +122,14 @@ test("deleting a Graph acts at once and undo brings it back", async () => {
   await waitFor(() => expect(main()).toContain("plan-week"));
   expect(desk.calls.map((call) => call.name)).toContain("graph_undelete");
 });
+test("the keyboard goes on beside what was removed", async () => {
+  await open("settings");
+  const remove = await screen.findByRole("button", { name: "Remove /home/ada/notes" });
+  remove.focus();
+  await fireEvent.click(remove);
+  await waitFor(() => expect(main()).not.toContain("/home/ada/notes"));
+  await waitFor(() => expect(document.activeElement?.closest("section")?.textContent).toContain("/home/ada/billing"));
+});
 test("every command with keys is started by them, and no two share keys", async () => {
   await open("editor", "normal", REVIEW());
   await waitFor(() => expect(document.querySelector(".cm-editor, .svelte-flow")).not.toBeNull(), { timeout: 8000 });
