@@ -1,5 +1,6 @@
 // Rows of the waterfall: phases and their agents on real time. Pure; positions are fractions of the whole.
 import { t } from "../../app/texts/index.svelte";
+import { answerWord } from "../../shared/answers";
 import type { AgentState, FleetState } from "../../shared/fleet";
 import { clockTime, inWords } from "../../shared/format";
 import { phaseRows } from "../../shared/phases";
@@ -79,7 +80,7 @@ function words(agent: AgentState, start: number, end: number): string {
     case "running":
       return time;
     case "done":
-      if (wait) return t("water.asked", { time: clockTime((wait.to ?? end) - wait.from), answer: wait.answer ?? "" });
+      if (wait) return t("water.asked", { time: clockTime((wait.to ?? end) - wait.from), answer: wait.answer === null ? "" : answerWord(wait.answer) });
       return agent.replayed ? t("water.replayed") : time;
     case "failed":
     case "refused":

@@ -68,9 +68,9 @@ export function sampleVersions(version: number): VersionRow[] {
 
 export const POWERS: Powers = {
   tools: [
-    { tool: "run_command", ruling: "ask", because: "commands ask, and no rule matches" },
-    { tool: "read_file", ruling: "allow", because: "reading inside granted folders" },
-    { tool: "search_files", ruling: "allow", because: "reading inside granted folders" },
+    { tool: "run_command", ruling: "ask", because: "default: commands ask unless a rule says otherwise" },
+    { tool: "read_file", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" },
+    { tool: "search_files", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" },
   ],
   folders: [{ path: "/home/ada/billing", access: "read", problem: null }],
   models: [],

@@ -113,7 +113,7 @@ export class FakeDesk implements Platform {
   }
   #detail(id: string): GraphDetail {
     const { row, source } = this.#graph(id);
-    const powers = source.includes("write_file") ? { ...POWERS, tools: [{ tool: "list_files", ruling: "allow", because: "reading inside granted folders" } as const, { tool: "write_file", ruling: "ask", because: "writing asks, and no rule matches" } as const], folders: [...POWERS.folders, { path: "/home/ada/out", access: "write", problem: null } as const], agents_max: 0 } : POWERS;
+    const powers = source.includes("write_file") ? { ...POWERS, tools: [{ tool: "list_files", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" } as const, { tool: "write_file", ruling: "ask", because: "default: writing asks unless a rule says otherwise" } as const], folders: [...POWERS.folders, { path: "/home/ada/out", access: "write", problem: null } as const], agents_max: 0 } : POWERS;
     return { row: { ...row }, source, inspection: inspect(source), versions: sampleVersions(row.version), powers };
   }
   #make(source: string, name: string): GraphDetail {
