@@ -144,6 +144,27 @@ test("every command with keys is started by them, and no two share keys", async 
     expect([command.id, ran]).toEqual([command.id, 1]);
   }
 });
+test("two runs stand side by side, and Escape goes back to one", async () => {
+  await open("runs", "normal", "e-failed");
+  nav.set({ with: "e-run-8" });
+  await waitFor(() => expect(screen.getByTestId("compare-pane").textContent).toMatch(/Find speed.*7,204.*17,193.*\+9,989/));
+  await fireEvent.keyDown(window, { key: "Escape" });
+  await waitFor(() => expect(screen.queryByTestId("compare-pane")).toBeNull());
+});
+test("a place that comes keeps its commands when the one before it goes", async () => {
+  await open("graphs");
+  await screen.findByTestId(testid.newGraph);
+  nav.go("models");
+  await screen.findByTestId("add-provider");
+  expect(registry.all.map((command) => command.id)).toEqual(expect.arrayContaining(["models.add", "models.look"]));
+  expect(registry.byKeys("mod+n")).toBeUndefined();
+});
+test("taking commands is paused by name, and nothing else changes with it", async () => {
+  const desk = await open("graphs");
+  const before = desk.settings;
+  registry.all.find((command) => command.id === "relay.pause")?.run();
+  await waitFor(() => expect(desk.settings).toEqual({ ...before, paused: true }));
+});
 test("the palette finds Graphs, commands and runs by a few letters", async () => {
   await open("graphs");
   await fireEvent.keyDown(window, { key: "k", ctrlKey: true });
