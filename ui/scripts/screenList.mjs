@@ -69,6 +69,7 @@ export const SCREENS = [
   { name: "approvals-900x600", hash: "#/approvals", size: NARROW, wait: 700, themes: ["light"] },
   { name: "connections", hash: "#/connections", act: (page) => page.getByTestId("make-code").click() },
   { name: "connections-token", hash: "#/connections", themes: ["light"], act: (page) => page.getByTestId("mint-token").click() },
+  { name: "connections-cloud", hash: "#/connections", themes: ["light"], act: async (page) => { await page.getByRole("radio", { name: "Claude.ai" }).click(); await page.getByTestId("make-code").click(); } },
   { name: "connections-empty", hash: "#/connections", query: "mood=empty" },
   { name: "connections-wrong-code", hash: "#/connections", query: "mood=empty", themes: ["light"], act: async (page) => { await page.getByTestId("pair-address").fill("https://queue.example.org"); await page.getByTestId("pair-code").fill("AAAA-BBBB"); await page.getByTestId("pair").click(); } },
   { name: "connections-revoke", hash: "#/connections", themes: ["dark"], act: (page) => page.getByTestId("revoke-Claude Code").click() },

@@ -104,7 +104,7 @@ test("first run takes two clicks to the built-in queue and gives the exact line 
   await open("connections", "empty");
   await fireEvent.click(await screen.findByTestId(testid.pairBuiltin));
   await fireEvent.click(await screen.findByTestId(testid.mint));
-  await waitFor(() => expect(screen.getByTestId(testid.claudeCodeLine).textContent).toMatch(/^claude mcp add --transport http graph-desk http:\/\/127\.0\.0\.1:\d+\/mcp --header "Authorization: Bearer /));
+  await waitFor(() => expect(screen.getByTestId(testid.claudeCodeLine).textContent).toMatch(/^claude mcp add --transport http graph-queue http:\/\/127\.0\.0\.1:\d+\/mcp --header "Authorization: Bearer /));
 });
 test("revoking asks once, says what follows, and then acts", async () => {
   const desk = await open("connections");

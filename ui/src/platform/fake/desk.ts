@@ -292,7 +292,7 @@ export class FakeDesk implements Platform {
     project_create: ({ name }) => (this.connections = { ...this.connections, projects: [...this.connections.projects, { project_id: crypto.randomUUID(), name, enabled: true }] }),
     project_rename: ({ project_id, name }) => (this.connections = { ...this.connections, projects: this.connections.projects.map((each) => (each.project_id === project_id ? { ...each, name } : each)) }),
     project_delete: ({ project_id }) => (this.connections = { ...this.connections, projects: this.connections.projects.filter((each) => each.project_id !== project_id) }),
-    agent_token_mint: ({ grant }) => ({ token: "gqa_3f9a1c7be2d04d5c8a61", mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: `claude mcp add --transport http graph-desk http://127.0.0.1:47821/mcp --header "Authorization: Bearer gqa_3f9a1c7be2d04d5c8a61"${grant.may_run ? "" : " --scope local"}` }),
+    agent_token_mint: ({ grant }) => ({ token: "gqa_3f9a1c7be2d04d5c8a61", mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: `claude mcp add --transport http graph-queue http://127.0.0.1:47821/mcp --header "Authorization: Bearer gqa_3f9a1c7be2d04d5c8a61"${grant.may_run ? "" : " --scope local"}` }),
     connect_code_make: () => this.#code(),
     sign_in_code_make: () => ({ ...this.#code(), mcp_url: "https://queue.example.org/owner" }),
     agent_revoke: ({ agent_id }) => (this.connections = { ...this.connections, agents: this.connections.agents.map((each) => (each.agent_id === agent_id ? { ...each, revoked: true } : each)) }),
@@ -344,6 +344,6 @@ export class FakeDesk implements Platform {
     return this.connections;
   }
   #code() {
-    return { code: "K7QF-3M9T", expires_at: NOW + 552_000, mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: "claude mcp add --transport http graph-desk http://127.0.0.1:47821/mcp", claude_ai_steps: ["Open Settings, Connectors, Add custom connector.", "Paste http://127.0.0.1:47821/mcp and choose Add.", "Choose Connect and give the code when the page asks."], claude_desktop_steps: ["Open Settings, Connectors, Add custom connector.", "Paste the address below and choose Add.", "Choose Connect and give the code when the page asks."] };
+    return { code: "K7QF-3M9T", expires_at: NOW + 552_000, mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: "claude mcp add --transport http graph-queue http://127.0.0.1:47821/mcp", claude_ai_steps: [], claude_desktop_steps: [] };
   }
 }
