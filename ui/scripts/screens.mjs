@@ -36,17 +36,16 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? 
 const faults = [];
 try {
   for (const theme of ["light", "dark"]) {
-    const context = await browser.newContext({ locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce", deviceScaleFactor: 1 });
-    const page = await context.newPage();
     let name = "";
-    page.on("console", (message) => message.type() === "error" && faults.push(`${name}: ${message.text()}`));
-    page.on("pageerror", (error) => faults.push(`${name}: ${error.message}`));
+    const pages = new Map();
     for (const screen of wanted) {
       if (screen.themes && !screen.themes.includes(theme)) continue;
       name = `${screen.name}-${theme}`;
+      const page = await pageAt(screen.zoom ?? 1);
       await page.setViewportSize(screen.size ?? { width: 1280, height: 800 });
       await page.goto("about:blank");
       await page.goto(`${base}/${screen.page ?? "index.html"}?theme=${theme}&${screen.query ?? ""}${screen.hash ?? ""}`, { waitUntil: "networkidle" });
+      if (screen.dir) await page.evaluate((dir) => (document.documentElement.dir = dir), screen.dir);
       await page.evaluate(() => document.fonts.ready);
       if (screen.act) await screen.act(page).catch((error) => faults.push(`${name}: ${error.message.split("\n")[0]}`));
       await page.waitForTimeout(screen.wait ?? 250);
@@ -56,7 +55,19 @@ try {
       for (const each of violations) if (each.impact === "serious" || each.impact === "critical") faults.push(`${name}: axe ${each.id}: ${each.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(" | ")}`);
       await page.screenshot({ path: join(out, `${name}.png`) });
     }
-    await context.close();
+    for (const page of pages.values()) await page.context().close();
+
+    /** One page for each zoom; a browser zooms by having fewer and larger pixels. */
+    async function pageAt(zoom) {
+      const known = pages.get(zoom);
+      if (known) return known;
+      const context = await browser.newContext({ locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce", deviceScaleFactor: zoom });
+      const page = await context.newPage();
+      page.on("console", (message) => message.type() === "error" && faults.push(`${name}: ${message.text()}`));
+      page.on("pageerror", (error) => faults.push(`${name}: ${error.message}`));
+      pages.set(zoom, page);
+      return page;
+    }
   }
 } finally {
   await browser.close();

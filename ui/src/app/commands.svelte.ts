@@ -15,15 +15,20 @@ export interface Command {
 
 class Registry {
   #all = $state.raw<readonly Command[]>([]);
+  // The state itself is no ground to count on while a component goes: there it reads as it was before the change, and what the
+  // next place has just added would be lost.
+  #now: readonly Command[] = [];
 
   get all(): readonly Command[] {
     return this.#all;
   }
   add(commands: readonly Command[]): () => void {
-    this.#all = [...this.#all, ...commands];
-    return () => {
-      this.#all = this.#all.filter((each) => !commands.includes(each));
-    };
+    this.#put([...this.#now, ...commands]);
+    return () => this.#put(this.#now.filter((each) => !commands.includes(each)));
+  }
+  #put(commands: readonly Command[]): void {
+    this.#now = commands;
+    this.#all = commands;
   }
   /** The newest command with these keys: what a place registers wins over the window's own. */
   byKeys(keys: string): Command | undefined {

@@ -18,6 +18,7 @@ export const testid = {
   code: "code",
   save: "save",
   run: "run",
+  runArgs: "run-args-go",
   dryRun: "dry-run",
   stop: "stop",
   versions: "versions",

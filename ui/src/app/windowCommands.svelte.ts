@@ -4,13 +4,20 @@ import { nav, PLACES } from "./nav.svelte";
 import { status } from "./status.svelte";
 import { t, tn } from "./texts/index.svelte";
 import { platform } from "../platform";
+import { NO_CHANGE } from "../shared/settings";
 
 /** The panes of a place, in reading order; F6 walks them. */
 function nextPane(): void {
   const panes = [...document.querySelectorAll<HTMLElement>("nav.Rail, [data-pane], footer.StatusBar")];
-  const at = panes.findIndex((pane) => pane.contains(document.activeElement));
+  // In a place but in none of its controls: the first of its panes comes next.
+  const at = document.activeElement?.id === "place" ? 0 : panes.findIndex((pane) => pane.contains(document.activeElement));
   const pane = panes[(at + 1) % panes.length];
-  pane?.querySelector<HTMLElement>("a, button, input, select, textarea, [tabindex='0'], .cm-content")?.focus();
+  pane?.querySelector<HTMLElement>(":is(a, button, input, select, textarea, [tabindex='0'], .cm-content):not([tabindex='-1'])")?.focus();
+}
+
+/** Where it is refused the place that owns the setting says why. */
+async function setPaused(paused: boolean): Promise<void> {
+  await platform.call("settings_update", { change: { ...NO_CHANGE, paused } }).catch(() => nav.go("settings"));
 }
 
 export function windowCommands(doors: { openPalette: () => void }): void {
@@ -31,6 +38,7 @@ export function windowCommands(doors: { openPalette: () => void }): void {
       keys: "mod+shift+a",
       run: () => nav.go("approvals"),
     },
+    { id: "relay.pause", title: () => t(status.value?.relay.at === "paused" ? "command.resumeRelay" : "command.pauseRelay"), icon: "clock", run: () => void setPaused(status.value?.relay.at !== "paused") },
     { id: "app.quit", title: () => t("command.quit"), icon: "x", keys: "mod+q", run: () => void platform.call("app_quit", {}) },
     { id: "pane.next", title: () => t("command.nextPane"), icon: "right", keys: "f6", run: nextPane },
   ]);

@@ -45,7 +45,7 @@ test("an agent that asks looks like it until the answer comes", () => {
   const events = runningRun(START);
   applyEvents(fleet, events);
   expect(fleet.agents.get(21)?.look).toBe("asking");
-  applyEvents(fleet, [{ seq: fleet.seq + 1, at: new Date(START + 101_000).toISOString(), kind: "approval_answered", call: 4, approval: 7, answer: "allowed once", by: "you", waited_ms: 4000 }]);
+  applyEvents(fleet, [{ seq: fleet.seq + 1, at: new Date(START + 101_000).toISOString(), kind: "approval_answered", call: 4, approval: 7, answer: "once", by: "owner", waited_ms: 4000 }]);
   expect(fleet.agents.get(21)?.look).toBe("running");
 });
 test("streamed text has no number: each piece is heard once, whatever comes twice or in pieces", () => {

@@ -23,6 +23,8 @@ export type Said = { kind: "text"; text: string } | { kind: "call"; call: number
 export interface AgentState {
   agent: number;
   label: string;
+  /** Its label, and from the second of that label on its number: many agents of a wave are called alike. */
+  name: string;
   phase: string | null;
   wave: number | null;
   model: string;
@@ -71,6 +73,8 @@ export interface FleetState {
   held: number;
   cost: number | null;
   agents: Map<number, AgentState>;
+  /** How many agents of each label there were. */
+  labels: Map<string, number>;
   calls: Map<number, CallState>;
   phases: PhaseState[];
   waves: Map<number, WaveState>;
@@ -80,7 +84,7 @@ export interface FleetState {
 }
 
 export function emptyFleet(): FleetState {
-  return { seq: 0, runId: null, startedAt: null, lastAt: 0, ceiling: 0, spent: 0, held: 0, cost: null, agents: new Map(), calls: new Map(), phases: [], waves: new Map(), logs: [], asking: 0, ended: null };
+  return { seq: 0, runId: null, startedAt: null, lastAt: 0, ceiling: 0, spent: 0, held: 0, cost: null, agents: new Map(), labels: new Map(), calls: new Map(), phases: [], waves: new Map(), logs: [], asking: 0, ended: null };
 }
 
 /** Applies what is new; true when anything was. Events already seen change nothing. */
@@ -100,10 +104,13 @@ export function applyEvents(fleet: FleetState, events: readonly FleetEvent[]): b
   return isNew;
 }
 
-function newAgent(event: Extract<FleetEvent, { kind: "agent_queued" }>, at: number): AgentState {
+function newAgent(fleet: FleetState, event: Extract<FleetEvent, { kind: "agent_queued" }>, at: number): AgentState {
+  const nth = (fleet.labels.get(event.label) ?? 0) + 1;
+  fleet.labels.set(event.label, nth);
   return {
     agent: event.agent,
     label: event.label,
+    name: nth === 1 ? event.label : `${event.label} ${nth}`,
     phase: event.phase ?? null,
     wave: event.wave ?? null,
     model: event.model,
@@ -168,7 +175,7 @@ function applyOne(fleet: FleetState, event: FleetEvent, at: number): void {
     case "agent_text":
       return;
     case "agent_queued":
-      fleet.agents.set(event.agent, newAgent(event, at));
+      fleet.agents.set(event.agent, newAgent(fleet, event, at));
       return;
     case "agent_started":
     case "model_call":

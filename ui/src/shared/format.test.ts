@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import { answeredText } from "./answers";
 import { ago, clockTime, dayWord, inWords, money, prettyJson, shortCount, timeOfDay } from "./format";
 
 const NOW = new Date(2026, 10, 29, 14, 5, 53).getTime();
@@ -52,3 +53,9 @@ test("JSON is indented without touching a single value", () => {
     '{\n  "z": 1e+21,\n  "a": -0,\n  "n": 9223372036854775809,\n  "t": "a{\\"b\\",[1]}",\n  "e": [],\n  "o": {}\n}',
   );
 });
+test.each([
+  ["once", "owner", "allowed once by you after 1 min 12 s"],
+  ["unanswered", "clock", "no answer within 1 min 12 s, so denied"],
+  ["deny", "no window", "denied: no window was there to ask you in"],
+  ["once", "rule 3: allow run_command everywhere", "decided by rule 3: allow run_command everywhere, after 1 min 12 s"],
+])("the answer %s of %s is a sentence", (answer, by, sentence) => expect(answeredText(answer, by, 72_000)).toBe(sentence));

@@ -47,7 +47,8 @@ test("switching off, restarting and removing act on the one server", async () =>
   await waitFor(() => screen.getByTestId(testid.mcpServer("files")));
   await fireEvent.click(screen.getByRole("switch", { name: "files is on" }));
   await waitFor(() => expect(screen.getByTestId(testid.mcpServer("files")).dataset["state"]).toBe("off"));
-  await fireEvent.click(screen.getAllByRole("button", { name: "Restart" })[1] as HTMLElement);
+  // Only what is on can be restarted.
+  await fireEvent.click(screen.getByRole("button", { name: "Restart" }));
   await waitFor(() => expect(screen.getByTestId(testid.mcpServer("tickets")).dataset["state"]).toBe("ready"));
   await fireEvent.click(screen.getAllByRole("button", { name: "Remove…" })[2] as HTMLElement);
   await fireEvent.click(screen.getByTestId(testid.confirm));

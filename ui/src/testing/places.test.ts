@@ -104,7 +104,7 @@ test("first run takes two clicks to the built-in queue and gives the exact line 
   await open("connections", "empty");
   await fireEvent.click(await screen.findByTestId(testid.pairBuiltin));
   await fireEvent.click(await screen.findByTestId(testid.mint));
-  await waitFor(() => expect(screen.getByTestId(testid.claudeCodeLine).textContent).toMatch(/^claude mcp add --transport http graph-desk http:\/\/127\.0\.0\.1:\d+\/mcp --header "Authorization: Bearer /));
+  await waitFor(() => expect(screen.getByTestId(testid.claudeCodeLine).textContent).toMatch(/^claude mcp add --transport http graph-queue http:\/\/127\.0\.0\.1:\d+\/mcp --header "Authorization: Bearer /));
 });
 test("revoking asks once, says what follows, and then acts", async () => {
   const desk = await open("connections");
@@ -122,6 +122,14 @@ test("deleting a Graph acts at once and undo brings it back", async () => {
   await waitFor(() => expect(main()).toContain("plan-week"));
   expect(desk.calls.map((call) => call.name)).toContain("graph_undelete");
 });
+test("the keyboard goes on beside what was removed", async () => {
+  await open("settings");
+  const remove = await screen.findByRole("button", { name: "Remove /home/ada/notes" });
+  remove.focus();
+  await fireEvent.click(remove);
+  await waitFor(() => expect(main()).not.toContain("/home/ada/notes"));
+  await waitFor(() => expect(document.activeElement?.closest("section")?.textContent).toContain("/home/ada/billing"));
+});
 test("every command with keys is started by them, and no two share keys", async () => {
   await open("editor", "normal", REVIEW());
   await waitFor(() => expect(document.querySelector(".cm-editor, .svelte-flow")).not.toBeNull(), { timeout: 8000 });
@@ -135,6 +143,27 @@ test("every command with keys is started by them, and no two share keys", async 
     remove();
     expect([command.id, ran]).toEqual([command.id, 1]);
   }
+});
+test("two runs stand side by side, and Escape goes back to one", async () => {
+  await open("runs", "normal", "e-failed");
+  nav.set({ with: "e-run-8" });
+  await waitFor(() => expect(screen.getByTestId("compare-pane").textContent).toMatch(/Find speed.*7,204.*17,193.*\+9,989/));
+  await fireEvent.keyDown(window, { key: "Escape" });
+  await waitFor(() => expect(screen.queryByTestId("compare-pane")).toBeNull());
+});
+test("a place that comes keeps its commands when the one before it goes", async () => {
+  await open("graphs");
+  await screen.findByTestId(testid.newGraph);
+  nav.go("models");
+  await screen.findByTestId("add-provider");
+  expect(registry.all.map((command) => command.id)).toEqual(expect.arrayContaining(["models.add", "models.look"]));
+  expect(registry.byKeys("mod+n")).toBeUndefined();
+});
+test("taking commands is paused by name, and nothing else changes with it", async () => {
+  const desk = await open("graphs");
+  const before = desk.settings;
+  registry.all.find((command) => command.id === "relay.pause")?.run();
+  await waitFor(() => expect(desk.settings).toEqual({ ...before, paused: true }));
 });
 test("the palette finds Graphs, commands and runs by a few letters", async () => {
   await open("graphs");

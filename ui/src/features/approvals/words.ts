@@ -1,9 +1,10 @@
 // The question in words, and the facts of what would happen.
 import { t, textOr } from "../../app/texts/index.svelte";
 import type { ApprovalQuestion } from "../../generated/types";
+import { toolTitle } from "../../shared/tools";
 
 export function headline(question: ApprovalQuestion): string {
-  return question.options ? t("approval.head.options") : textOr(`approval.head.${question.tool}`, t("approval.head", { title: question.title }));
+  return question.options ? t("approval.head.options") : textOr(`approval.head.${question.tool}`, t("approval.head", { title: toolTitle(question) }));
 }
 
 /** What Enter on a shell would see, word by word. Quotes stay with their word, so that a space inside one is no border. */

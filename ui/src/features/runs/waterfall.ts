@@ -1,5 +1,6 @@
 // Rows of the waterfall: phases and their agents on real time. Pure; positions are fractions of the whole.
 import { t } from "../../app/texts/index.svelte";
+import { answerWord } from "../../shared/answers";
 import type { AgentState, FleetState } from "../../shared/fleet";
 import { clockTime, inWords } from "../../shared/format";
 import { phaseRows } from "../../shared/phases";
@@ -54,7 +55,7 @@ function agentRow(agent: AgentState, now: number, at: (time: number) => number):
     }
     if (end > cursor || bars.length === 0) bars.push({ kind: "work", from: at(cursor), to: at(end) });
   }
-  return { key: `a${agent.agent}`, kind: "agent", agent: agent.agent, name: agent.label, look: agent.look, bars, label: labelOf(agent, start, end, at), tokens: agent.tokens, estimated: agent.estimated };
+  return { key: `a${agent.agent}`, kind: "agent", agent: agent.agent, name: agent.name, look: agent.look, bars, label: labelOf(agent, start, end, at), tokens: agent.tokens, estimated: agent.estimated };
 }
 
 function labelOf(agent: AgentState, start: number, end: number, at: (time: number) => number): Label {
@@ -79,7 +80,7 @@ function words(agent: AgentState, start: number, end: number): string {
     case "running":
       return time;
     case "done":
-      if (wait) return t("water.asked", { time: clockTime((wait.to ?? end) - wait.from), answer: wait.answer ?? "" });
+      if (wait) return t("water.asked", { time: clockTime((wait.to ?? end) - wait.from), answer: wait.answer === null ? "" : answerWord(wait.answer) });
       return agent.replayed ? t("water.replayed") : time;
     case "failed":
     case "refused":

@@ -68,9 +68,9 @@ export function sampleVersions(version: number): VersionRow[] {
 
 export const POWERS: Powers = {
   tools: [
-    { tool: "run_command", ruling: "ask", because: "commands ask, and no rule matches" },
-    { tool: "read_file", ruling: "allow", because: "reading inside granted folders" },
-    { tool: "search_files", ruling: "allow", because: "reading inside granted folders" },
+    { tool: "run_command", ruling: "ask", because: "default: commands ask unless a rule says otherwise" },
+    { tool: "read_file", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" },
+    { tool: "search_files", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" },
   ],
   folders: [{ path: "/home/ada/billing", access: "read", problem: null }],
   models: [],
@@ -98,10 +98,10 @@ export function inspect(source: string): Inspection {
 
 export const TEMPLATES: TemplateRow[] = [
   { id: "folder-digest", name: "Folder digest", description: "Walks a folder and writes counts, longest files and word frequencies. Needs no model.", source: DIGEST },
-  { id: "three-judges", name: "Three judges", description: "Finds, then judges each finding three times; two must agree.", source: REVIEW },
-  { id: "three-steps", name: "Three steps", description: "Reads, plans, writes. The shortest useful Graph.", source: SIMPLE },
-  { id: "branch", name: "Sort by kind", description: "One agent decides which way the work takes.", source: BRANCH },
-  { id: "pages", name: "Page by page", description: "Many pages at once, a second reader for each.", source: PAGES },
+  { id: "review-change-set", name: "Review a change set", description: "Finds, then judges each finding three times; two must agree.", source: REVIEW },
+  { id: "extract-table", name: "Extract a table", description: "Reads texts of a folder and turns each into rows of one table.", source: SIMPLE },
+  { id: "ask-before-acting", name: "Ask before acting", description: "Plans a small change, shows it, and acts only if you say so.", source: BRANCH },
+  { id: "nightly-report", name: "Nightly report", description: "Runs folder-digest on several folders.", source: PAGES },
 ];
 
 type ShortRun = [graph: number, state: ExecutionRow["state"], reason: string | null, ago: number, took: number, tokens: number, project: string | null, agent: string | null, delivery?: "delivered" | "outbox" | "attention"];

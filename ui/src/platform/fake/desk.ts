@@ -6,7 +6,7 @@ import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns
 import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
-export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full";
+export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full" | "long";
 type Handlers = { [N in keyof Commands]: (args: Commands[N]["args"]) => Commands[N]["answer"] | Promise<Commands[N]["answer"]> };
 type PopupHandlers = { [N in keyof PopupCommands]: (args: PopupCommands[N]["args"]) => PopupCommands[N]["answer"] };
 
@@ -95,7 +95,7 @@ export class FakeDesk implements Platform {
     const empty = this.mood === "empty";
     const running = this.runs.filter((run) => run.state === "running");
     return {
-      relay: empty ? { at: "ready", last_contact: NOW - 1000, pickup_instant: true } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
+      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
       running: running.map((run) => ({ execution_id: run.execution_id, graph: run.graph, agents_running: 3, agents_waiting: 12, asking: run.asking, since: run.started_at })),
       tokens_today: empty ? 0 : 212_480,
       approvals_waiting: this.approvals.waiting.length,
@@ -113,7 +113,7 @@ export class FakeDesk implements Platform {
   }
   #detail(id: string): GraphDetail {
     const { row, source } = this.#graph(id);
-    const powers = source.includes("write_file") ? { ...POWERS, tools: [{ tool: "list_files", ruling: "allow", because: "reading inside granted folders" } as const, { tool: "write_file", ruling: "ask", because: "writing asks, and no rule matches" } as const], folders: [...POWERS.folders, { path: "/home/ada/out", access: "write", problem: null } as const], agents_max: 0 } : POWERS;
+    const powers = source.includes("write_file") ? { ...POWERS, tools: [{ tool: "list_files", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" } as const, { tool: "write_file", ruling: "ask", because: "default: writing asks unless a rule says otherwise" } as const], folders: [...POWERS.folders, { path: "/home/ada/out", access: "write", problem: null } as const], agents_max: 0 } : POWERS;
     return { row: { ...row }, source, inspection: inspect(source), versions: sampleVersions(row.version), powers };
   }
   #make(source: string, name: string): GraphDetail {
@@ -129,7 +129,7 @@ export class FakeDesk implements Platform {
     if (!row) throw fault("execution_gone", "This run is not in the history any more. It was older than the 90 days you keep.");
     const failed = execution_id === "e-failed";
     const source = this.#graph(row.graph_id).source;
-    const events = failed ? failedRun(FAILED_AT) : execution_id === "e-running" ? runningRun(RUNNING_SINCE) : execution_id === "e-run-4" ? crowdedRun(row.started_at, 500) : [];
+    const events = failed ? failedRun(FAILED_AT) : execution_id === "e-running" ? runningRun(RUNNING_SINCE) : execution_id === "e-run-8" ? runningRun(row.started_at) : execution_id === "e-run-4" ? crowdedRun(row.started_at, 500) : [];
     return {
       row: { ...row },
       args: '{"base":"main","focus":["bugs","security","speed"],"strict":true,"ceiling":1e+21}',
@@ -292,7 +292,7 @@ export class FakeDesk implements Platform {
     project_create: ({ name }) => (this.connections = { ...this.connections, projects: [...this.connections.projects, { project_id: crypto.randomUUID(), name, enabled: true }] }),
     project_rename: ({ project_id, name }) => (this.connections = { ...this.connections, projects: this.connections.projects.map((each) => (each.project_id === project_id ? { ...each, name } : each)) }),
     project_delete: ({ project_id }) => (this.connections = { ...this.connections, projects: this.connections.projects.filter((each) => each.project_id !== project_id) }),
-    agent_token_mint: ({ grant }) => ({ token: "gqa_3f9a1c7be2d04d5c8a61", mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: `claude mcp add --transport http graph-desk http://127.0.0.1:47821/mcp --header "Authorization: Bearer gqa_3f9a1c7be2d04d5c8a61"${grant.may_run ? "" : " --scope local"}` }),
+    agent_token_mint: ({ grant }) => ({ token: "gqa_3f9a1c7be2d04d5c8a61", mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: `claude mcp add --transport http graph-queue http://127.0.0.1:47821/mcp --header "Authorization: Bearer gqa_3f9a1c7be2d04d5c8a61"${grant.may_run ? "" : " --scope local"}` }),
     connect_code_make: () => this.#code(),
     sign_in_code_make: () => ({ ...this.#code(), mcp_url: "https://queue.example.org/owner" }),
     agent_revoke: ({ agent_id }) => (this.connections = { ...this.connections, agents: this.connections.agents.map((each) => (each.agent_id === agent_id ? { ...each, revoked: true } : each)) }),
@@ -344,6 +344,6 @@ export class FakeDesk implements Platform {
     return this.connections;
   }
   #code() {
-    return { code: "K7QF-3M9T", expires_at: NOW + 552_000, mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: "claude mcp add --transport http graph-desk http://127.0.0.1:47821/mcp", claude_ai_steps: ["Open Settings, Connectors, Add custom connector.", "Paste http://127.0.0.1:47821/mcp and choose Add.", "Choose Connect and give the code when the page asks."], claude_desktop_steps: ["Open Settings, Connectors, Add custom connector.", "Paste the address below and choose Add.", "Choose Connect and give the code when the page asks."] };
+    return { code: "K7QF-3M9T", expires_at: NOW + 552_000, mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: "claude mcp add --transport http graph-queue http://127.0.0.1:47821/mcp", claude_ai_steps: [], claude_desktop_steps: [] };
   }
 }

@@ -23,7 +23,7 @@ export const COMMAND_QUESTION: ApprovalQuestion = {
   title: "Run a command",
   arguments: '{\n  "argv": ["cargo", "test", "--package", "relay", "--locked", "--test", "passes", "--", "--nocapture", "--test-threads", "1", "--format", "terse", "a_second_pass_never_starts_while_one_is_busy", "a_lost_answer_does_not_run_the_command_twice"]\n}',
   effect: { real_path: null, folder: "Billing, server/relay", diff: null, command_line: "cargo test --package relay --locked --test passes -- --nocapture --test-threads 1 --format terse a_second_pass_never_starts_while_one_is_busy a_lost_answer_does_not_run_the_command_twice", host: null, sandboxed: true },
-  because: "commands ask, and no rule matches",
+  because: "default: commands ask unless a rule says otherwise",
   rules: offered('allow run_command ["cargo", "test", "--package", "relay"]', 14),
   asked_at: NOW - 165_000,
   seconds_left: 435,
@@ -47,7 +47,7 @@ export const DIFF_QUESTION: ApprovalQuestion = {
     host: null,
     sandboxed: null,
   },
-  because: "changing files asks, and no rule matches",
+  because: "default: writing asks unless a rule says otherwise",
   rules: offered("allow edit_file in /home/ada/billing/src/relay", 14),
   seconds_left: 245,
   waiting_behind: 0,
@@ -65,7 +65,7 @@ export const FETCH_QUESTION: ApprovalQuestion = {
   title: "Fetch from the network",
   arguments: '{\n  "method": "GET",\n  "url": "https://status.example.org/feed.json?since=2026-11-28"\n}',
   effect: { real_path: null, folder: null, diff: null, command_line: null, host: "status.example.org", sandboxed: null },
-  because: "the network asks, and no rule matches",
+  because: "default: the network asks unless a rule says otherwise",
   rules: [{ scope: "everywhere", text: "allow http_fetch GET status.example.org, everywhere" }],
   seconds_left: 48,
 };
@@ -116,10 +116,10 @@ export function sampleApprovals(): ApprovalsView {
       { rule_id: 3, text: "allow http_fetch GET {", tool: "http_fetch", ruling: "allow", scope: "everywhere", created_at: NOW - 30 * DAY, last_used_at: null, uses: 0, broken: true },
     ],
     log: [
-      { at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: "reading inside granted folders", answer: null, waited_ms: null },
-      { at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "ask", because: "commands ask, and no rule matches", answer: "allowed once by you", waited_ms: 72_000 },
-      { at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: "rule: deny run_command everywhere", answer: null, waited_ms: null },
-      { at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "ask", because: "writing asks, and no rule matches", answer: "nobody answered in 10 min", waited_ms: 600_000 },
+      { at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise", answer: null, waited_ms: null },
+      { at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "allow", because: "owner", answer: "once", waited_ms: 72_000 },
+      { at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: "rule 2: deny run_command everywhere", answer: null, waited_ms: null },
+      { at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "deny", because: "clock", answer: "unanswered", waited_ms: 600_000 },
     ],
   };
 }
@@ -204,11 +204,12 @@ export function sampleSettings(): SettingsView {
 
 export const DOCTOR: DoctorReport = {
   hops: [
-    { name: "This computer", ok: true, ms: 1, text: "Database, folders and the script runner answer." },
-    { name: "Secrets", ok: true, ms: 81, text: "The system keyring takes and gives back." },
-    { name: "Server", ok: true, ms: 12, text: "http://127.0.0.1:47821 answers; its clock agrees within 0.1 s." },
-    { name: "Pairing", ok: true, ms: 9, text: "The server knows this desktop." },
-    { name: "Queue and back", ok: false, ms: 30_000, text: "A command was queued, but no doorbell rang within 30 s. A proxy in between may cut held requests; plain polling every 20 s works." },
+    { name: "Profile", ok: true, ms: 1, text: "/home/ada/.local/share/graph-desk can be written." },
+    { name: "Secrets", ok: true, ms: null, text: "The device token and the model keys are kept in the system's keyring." },
+    { name: "Script runner", ok: true, ms: 81, text: "graph-vm starts and reads a Graph." },
+    { name: "Graph Queue", ok: true, ms: 12, text: "http://127.0.0.1:47821 answers and knows 4 projects." },
+    { name: "Relay", ok: true, ms: null, text: "Takes commands of 3 projects, at once." },
+    { name: "Pickup", ok: false, ms: 30_000, text: "No doorbell rang within 30 s. The queue has the command and this desktop did not run it." },
   ],
-  summary: "Commands arrive, but only at the next look: something between here and the server cuts held requests.",
+  summary: "Broken: Pickup.",
 };

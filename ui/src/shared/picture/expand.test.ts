@@ -17,7 +17,7 @@ const INNER = read('const x = await agent("In", { label: "inside" });\nawait gra
 const known = (slug: string) => (slug === "inner" ? INNER : slug === "outer" ? OUTER : undefined);
 const leaves = (phases: readonly Phase[]) => phases.flatMap((phase) => [...leavesOf(phase.items)]);
 
-const agent = (id: number, line: number, called: string[]): AgentState => ({ agent: id, label: "x", phase: null, wave: null, model: "m", line, called, prompt: "", look: "running", replayed: false, queuedAt: 0, startedAt: 0, endedAt: null, tokens: 0, estimated: false, cost: null, code: null, message: null, said: [], heard: 0, waits: [], retries: [] });
+const agent = (id: number, line: number, called: string[]): AgentState => ({ agent: id, label: "x", name: "x", phase: null, wave: null, model: "m", line, called, prompt: "", look: "running", replayed: false, queuedAt: 0, startedAt: 0, endedAt: null, tokens: 0, estimated: false, cost: null, code: null, message: null, said: [], heard: 0, waits: [], retries: [] });
 const at = (phases: readonly Phase[], agents: AgentState[]) => {
   const fleet = emptyFleet();
   for (const each of agents) fleet.agents.set(each.agent, each);

@@ -58,7 +58,7 @@ function extensions(doors: CodeDoors, readOnly: Compartment): Extension[] {
     markField,
     codeFolding({ preparePlaceholder: linesOfFold, placeholderDOM: foldMark }),
     readOnly.of([]),
-    EditorView.contentAttributes.of({ "aria-label": t("editor.codeLabel"), "data-testid": "code-text", spellcheck: "false", tabindex: "0" }),
+    EditorView.contentAttributes.of({ "aria-label": t("editor.codeLabel"), "aria-description": t("editor.codeKeys"), "data-testid": "code-text", spellcheck: "false", tabindex: "0" }),
     EditorState.phrases.of(phrases()),
     keymap.of([...closeBracketsKeymap, ...completionKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...lintKeymap, indentWithTab, ...defaultKeymap.filter((each) => each.key !== "Mod-Enter")]),
     EditorView.updateListener.of((update) => {
