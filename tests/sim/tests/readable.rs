@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use device::{
     ports::HttpSend,
-    store::{GraphEdit, VersionFacts},
+    store::{ExecutionQuery, GraphEdit, VersionFacts},
 };
 use domain::{GraphSessionId, ProjectId};
 use graph_sim::{
@@ -310,7 +310,7 @@ fn texts_that_do_not_get_through_hold_up_no_command() {
             for n in 0..5 {
                 agent.run(&graph.to_string(), json!({ "run_ms": 1_000 }), &format!("key-0000{n}")).await.unwrap();
                 b.seconds(7).await;
-                let ended = b.desk.store.executions(&Default::default()).unwrap();
+                let ended = b.desk.store.executions(&ExecutionQuery { limit: 100, ..Default::default() }).unwrap();
                 assert_eq!(ended.rows.iter().filter(|run| run.ended_at.is_some()).count(), n + 1, "{fate:?}");
             }
             b.fates.lock().unwrap().clear();

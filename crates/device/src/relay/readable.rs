@@ -21,10 +21,12 @@ impl Relay {
     /// Sends and removes what is due, then compares where that is due. What failed is told in the owner's settings and tried again after
     /// the next answered sync.
     pub(super) async fn tend_texts(&self) {
-        for step in [self.sync_readable().await, self.compare_readable().await] {
-            if let Err(error) = step {
-                tracing::debug!("texts for the browser wait for the next sync: {error}");
-            }
+        let tended = match self.sync_readable().await {
+            Ok(()) => self.compare_readable().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = tended {
+            tracing::debug!("texts for the browser wait for the next sync: {error}");
         }
     }
 
