@@ -130,13 +130,14 @@ impl JobExecutor for Jobs {
 }
 
 /// The script's clock: the recorded start plus what the host says has passed. It moves only with answers, so a replay sees the same.
+#[derive(Default)]
 pub(super) struct ScriptClock {
-    start_ms: i64,
+    start_ms: Cell<i64>,
     passed_ms: Cell<i64>,
 }
 impl ScriptClock {
-    pub(super) const fn new(start_ms: i64) -> Self {
-        Self { start_ms, passed_ms: Cell::new(0) }
+    pub(super) fn begin(&self, start_ms: i64) {
+        self.start_ms.set(start_ms);
     }
     pub(super) fn set(&self, passed_ms: i64) {
         self.passed_ms.set(self.passed_ms.get().max(passed_ms));
@@ -148,7 +149,7 @@ impl Clock for ScriptClock {
         JsInstant::new(ms / 1000, u32::try_from(ms % 1000).unwrap_or(0) * 1_000_000)
     }
     fn system_time_millis(&self) -> i64 {
-        self.start_ms.saturating_add(self.passed_ms.get())
+        self.start_ms.get().saturating_add(self.passed_ms.get())
     }
 }
 

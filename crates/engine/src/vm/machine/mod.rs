@@ -77,13 +77,14 @@ pub(crate) fn spawn(link: impl Link + Send + 'static, pulse: Arc<Pulse>) -> std:
     std::thread::Builder::new().name("script".into()).stack_size(VM_STACK_BYTES).spawn(move || serve(link, &pulse))
 }
 
-/// Takes one order, does it, says how it ended.
+/// Takes one order, does it, says how it ended. The interpreter is made before the order comes: in a spare process nobody waits for it.
 fn serve(mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
+    let interpreter = Interpreter::new(pulse);
     match link.receive() {
         Ok(ToVm::Start(start)) => {
             pulse.busy_ms.store(start.busy_ms, Ordering::SeqCst);
             pulse.turn();
-            run(start, Box::new(link), pulse);
+            run(start, interpreter, Box::new(link), pulse);
             pulse.turn();
         }
         Ok(ToVm::Lint { source }) => {
@@ -96,27 +97,46 @@ fn serve(mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
     }
 }
 
-fn run(start: Start, link: Box<dyn Link>, pulse: &Arc<Pulse>) {
-    let wave = jobs::CurrentWave::default();
-    let host = Host::new(link, &start, Rc::clone(&wave));
+/// All that can be made without an order.
+struct Interpreter {
+    context: Context,
+    /// What the prelude's text is: a function that takes the primitives.
+    prelude: JsValue,
+    wave: jobs::CurrentWave,
+    jobs: Rc<Jobs>,
+    hooks: Rc<Hooks>,
+    clock: Rc<ScriptClock>,
+}
+
+impl Interpreter {
+    fn new(pulse: &Arc<Pulse>) -> JsResult<Self> {
+        let wave = jobs::CurrentWave::default();
+        let jobs = Rc::new(Jobs::new(Arc::clone(pulse), Rc::clone(&wave)));
+        let hooks = Rc::new(Hooks::new(Rc::clone(&jobs)));
+        let clock = Rc::new(ScriptClock::default());
+        let mut context = ContextBuilder::new()
+            .job_executor(Rc::clone(&jobs))
+            .host_hooks(Rc::clone(&hooks))
+            .clock(Rc::clone(&clock))
+            .module_loader(Rc::new(IdleModuleLoader))
+            .instructions_remaining(usize::MAX)
+            .build()?;
+        let prelude = Script::parse(Source::from_bytes(PRELUDE).with_path(Path::new(PRELUDE_NAME)), None, &mut context)?.evaluate(&mut context)?;
+        Ok(Self { context, prelude, wave, jobs, hooks, clock })
+    }
+}
+
+fn run(start: Start, interpreter: JsResult<Interpreter>, link: Box<dyn Link>, pulse: &Arc<Pulse>) {
+    let wave = interpreter.as_ref().map(|i| Rc::clone(&i.wave)).unwrap_or_default();
+    let host = Host::new(link, &start, wave);
     if let Err(Place { message, line, column }) = lint::lint(&start.source) {
         let text = faults::with_place(&format!("SyntaxError: {message}"), &start.source, line, column, &[]);
         host.send_last(FromVm::End(End::Failed(Fault { kind: FaultKind::Syntax, text, line: Some(line), code: None })));
         return;
     }
-    let jobs = Rc::new(Jobs::new(Arc::clone(pulse), wave));
-    let hooks = Rc::new(Hooks::new(Rc::clone(&jobs)));
-    let clock = Rc::new(ScriptClock::new(start.now_ms));
-    let context = ContextBuilder::new()
-        .job_executor(Rc::clone(&jobs))
-        .host_hooks(Rc::clone(&hooks))
-        .clock(Rc::clone(&clock))
-        .module_loader(Rc::new(IdleModuleLoader))
-        .instructions_remaining(usize::MAX)
-        .build();
     // The interpreter is taken down only after the end was told: that takes time, and a process just exits.
-    let (ended, _context) = match context {
-        Ok(mut context) => (evaluate(&start, &host, &jobs, &hooks, &clock, pulse, &mut context), Some(context)),
+    let (ended, _interpreter) = match interpreter {
+        Ok(mut interpreter) => (evaluate(&start, &host, &mut interpreter, pulse), Some(interpreter)),
         Err(e) => (Err(broken(&e)), None),
     };
     host.send_last(FromVm::End(match ended {
@@ -137,21 +157,15 @@ impl From<Gone> for Stop {
     }
 }
 
-fn evaluate(
-    start: &Start,
-    host: &Rc<Host>,
-    jobs: &Rc<Jobs>,
-    hooks: &Hooks,
-    clock: &ScriptClock,
-    pulse: &Arc<Pulse>,
-    cx: &mut Context,
-) -> Result<String, Stop> {
+fn evaluate(start: &Start, host: &Rc<Host>, interpreter: &mut Interpreter, pulse: &Arc<Pulse>) -> Result<String, Stop> {
+    let Interpreter { context: cx, prelude, jobs, hooks, clock, .. } = interpreter;
+    clock.begin(start.now_ms);
     let limits = cx.runtime_limits_mut();
     limits.set_loop_iteration_limit(VM_LOOP_ITERATIONS_MAX);
     limits.set_recursion_limit(VM_RECURSION_MAX);
     limits.set_stack_size_limit(VM_VALUE_STACK_MAX);
     let run = Running { source: &start.source, host, jobs, pulse, collected_at: Cell::new(0) };
-    set_up(start, host, cx).map_err(|e| broken(&e))?;
+    set_up(start, host, prelude, cx).map_err(|e| broken(&e))?;
     let promise = run.start(cx)?;
     let value = run.settle(&promise, clock, cx)?;
     for text in hooks.unhandled(cx) {
@@ -170,12 +184,11 @@ fn broken(e: &JsError) -> Stop {
 }
 
 /// Registers what is in scope and takes away what would make two runs differ.
-fn set_up(start: &Start, host: &Rc<Host>, cx: &mut Context) -> JsResult<()> {
+fn set_up(start: &Start, host: &Rc<Host>, prelude: &JsValue, cx: &mut Context) -> JsResult<()> {
     cx.insert_data(Rc::clone(host));
     host.take_primordials(cx)?;
-    let prelude = Script::parse(Source::from_bytes(PRELUDE).with_path(Path::new(PRELUDE_NAME)), None, cx)?.evaluate(cx)?;
     let primitives = natives::primitives(cx)?;
-    let made = host::callable(&prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?;
+    let made = host::callable(prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?;
     let made = made.to_object(cx)?;
     host.keep_make_error(&made.get(js_string!("makeError"), cx)?)?;
     let globals = made.get(js_string!("globals"), cx)?.to_object(cx)?;
