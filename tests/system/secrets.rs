@@ -98,6 +98,14 @@ fn no_secret_is_ever_logged_printed_or_stored_whatever_fails() {
     world.desk.as_mut().unwrap().wait();
     world.serve_with(&loud);
     agent.wait_terminal(&crashed);
+    // And only its relay, by a defect of ours: what it had in hand ends truthfully, and the next command finds it at work again.
+    world.desk.take().unwrap().kill();
+    world.serve_with(&[&loud[..], &[("GRAPH_DESK_CRASH_AT", "panic:after_start_granted")]].concat());
+    let panicked = agent.wait_terminal(&agent.run(&session, json!({}), "key-panics"));
+    assert_eq!(panicked["reason"], "device_restarted", "{panicked}");
+    let next = agent.wait_terminal(&agent.run(&session, json!({}), "key-after-it"));
+    assert!(next["error"].as_str().unwrap().contains("401"), "it ran: {next}");
+    assert!(world.log("deskd.log").contains("panicked"), "it did fail");
     printed.push(world.deskd_output_with(&["status", "--json"], &loud));
 
     let draw: Draw = Arc::new(|out: &mut [u8]| out.fill(7));

@@ -1,8 +1,12 @@
 //! Named moments at which a test lets the process die: around every durable step of a pass.
 //!
 //! Always compiled in, silent unless the binary armed one of them ([`arm`]) from its environment. Dying is an abort: no destructor
-//! runs, nothing is flushed, as hard as `kill -9`. `docs/relay.md` lists the names and a test compares the lists.
-use std::sync::OnceLock;
+//! runs, nothing is flushed, as hard as `kill -9`. `panic:` before a name lets the relay fail there instead, once, as a defect of ours would.
+//! `docs/relay.md` lists the names and a test compares the lists.
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 /// Every point, in the order a command meets them.
 pub const POINTS: &[&str] = &[
@@ -19,13 +23,15 @@ pub const POINTS: &[&str] = &[
 ];
 
 static ARMED: OnceLock<String> = OnceLock::new();
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+const PANIC: &str = "panic:";
 
 /// The environment variable a binary reads and hands to [`arm`].
 pub const VARIABLE: &str = "GRAPH_DESK_CRASH_AT";
 
 /// Only the first call counts. An unknown name is refused, so that no test waits for a death that cannot come.
 pub fn arm(point: &str) -> Result<(), String> {
-    if !POINTS.contains(&point) {
+    if !POINTS.contains(&point.strip_prefix(PANIC).unwrap_or(point)) {
         return Err(format!("{VARIABLE} names no crash point: {point}"));
     }
     let _ = ARMED.set(point.to_owned());
@@ -35,8 +41,12 @@ pub fn arm(point: &str) -> Result<(), String> {
 /// Dies here if this point is armed.
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "{name} is not listed");
-    if ARMED.get().is_some_and(|armed| armed == name) {
+    let Some(armed) = ARMED.get() else { return };
+    if armed == name {
         std::process::abort();
+    }
+    if armed.strip_prefix(PANIC) == Some(name) && !HAS_FAILED.swap(true, Ordering::SeqCst) {
+        panic!("armed at {name}");
     }
 }
 

@@ -172,7 +172,7 @@ impl Desk {
         self.watch_approvals();
         self.open_secrets().await?;
         self.start_mcp_servers();
-        let driver = tokio::spawn(crate::relay::drive(Arc::clone(&self.relay), self.closing.clone()));
+        let driver = tokio::spawn(crate::relay::keep_driving(Arc::clone(&self.relay), self.closing.clone()));
         *lock(&self.driver) = Some(driver);
         self.prune_now_and_then();
         Ok(())

@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// A wall clock this much ahead of the running one means sleep (or a clock put right): one pass at once.
 const SLEPT_MS: i64 = 5_000;
 const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+/// A relay that failed waits so long before it begins again.
+const AFTER_A_DEFECT: Duration = Duration::from_secs(2);
 /// After the app asked to stop, a pass may finish what it has in hand for this long.
 const STOP_GRACE: Duration = Duration::from_secs(6);
 
@@ -50,6 +52,18 @@ struct Driver {
     /// Retry-After: nothing is asked before.
     quiet_until: Instant,
     looked: (Instant, Timestamp),
+}
+
+/// Drives a relay until `stop`, whatever happens: after a defect of ours what was in hand ends as after a restart, and it begins again.
+pub async fn keep_driving(relay: Arc<Relay>, stop: CancellationToken) {
+    while let Err(failed) = tokio::spawn(drive(Arc::clone(&relay), stop.clone())).await {
+        tracing::error!("the relay failed and begins again: {failed}");
+        relay.begin_again();
+        tokio::select! {
+            () = tokio::time::sleep(AFTER_A_DEFECT) => {}
+            () = stop.cancelled() => return,
+        }
+    }
 }
 
 /// Drives a relay until `stop`; then lets a pass in hand finish for a few seconds.

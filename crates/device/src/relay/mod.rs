@@ -22,7 +22,7 @@ use domain::{ExecutionId, Timestamp};
 use tokio::sync::watch;
 
 pub use client::{AskError, Link, Offer, QueueClient, Synced, Token};
-pub use drive::drive;
+pub use drive::{drive, keep_driving};
 pub use executor::{RunFeed, RunGraphs, RunNews, RunRequest};
 pub use pass::{PassError, PassReport};
 pub use status::{Busy, RelayStatus, Trouble};
@@ -140,6 +140,15 @@ impl Relay {
 
     fn ours(&self) -> MutexGuard<'_, BTreeSet<ExecutionId>> {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pass in hand is gone: no claim of it may run any more, and what it ran has been dropped.
+    fn begin_again(&self) {
+        self.ours().clear();
+        self.note(|s| (s.busy, s.syncing, s.doorbell_open) = (None, false, false));
+        if let Err(e) = self.store.end_interrupted_commands(self.now()) {
+            tracing::error!("what was interrupted could not be ended: {e}");
+        }
     }
 
     fn note(&self, change: impl FnOnce(&mut RelayStatus)) {

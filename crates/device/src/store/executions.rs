@@ -425,8 +425,17 @@ impl Store {
     /// Ends what a dead process left running: failed, honestly, with the completion of a command's in the outbox. Claims that were not
     /// answered stay; the relay's next pass resolves them.
     pub fn end_interrupted(&self, now: Timestamp) -> Result<Vec<ExecutionId>, StoreError> {
+        self.end_open("WHERE state = 'running' ORDER BY number", now)
+    }
+
+    /// The same for commands alone: the relay that ran them failed, the owner's own executions go on.
+    pub fn end_interrupted_commands(&self, now: Timestamp) -> Result<Vec<ExecutionId>, StoreError> {
+        self.end_open("WHERE state = 'running' AND command_id IS NOT NULL ORDER BY number", now)
+    }
+
+    fn end_open(&self, which: &str, now: Timestamp) -> Result<Vec<ExecutionId>, StoreError> {
         self.write(|tx| {
-            let open = find_all(tx, "WHERE state = 'running' ORDER BY number", &[])?;
+            let open = find_all(tx, which, &[])?;
             for record in &open {
                 let used = Used { total_tokens: record.totals.tokens, cost: record.totals.cost };
                 let facts = EndFacts { agents_done: record.totals.agents_done, agents_failed: record.totals.agents_failed, ..EndFacts::default() };
