@@ -13,6 +13,7 @@ use std::{
 use domain::{
     ExecutionId, RawJson,
     limits::{POPUP_LOCKED_MS, UNANSWERED_MAX},
+    wire::said::{Sentence, said},
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -52,7 +53,7 @@ pub struct Question {
     pub call: ToolCall,
     pub effect: Effect,
     /// The rule or default that made it a question.
-    pub because: String,
+    pub because: Sentence,
     pub timeout: Duration,
 }
 
@@ -74,7 +75,7 @@ pub enum Answer {
     /// A rule saved meanwhile decided.
     ByRule {
         allowed: bool,
-        because: String,
+        because: Sentence,
     },
     Unanswered {
         after: Duration,
@@ -107,7 +108,8 @@ impl Answer {
             Self::Gone => "gone",
         }
     }
-    pub fn by(&self) -> String {
+    /// Who answered: a fixed word, or the rule saved meanwhile as a sentence with a code.
+    pub fn by(&self) -> Sentence {
         match self {
             Self::Once | Self::Run | Self::Always(_) | Self::Option(_) | Self::Text(_) | Self::Deny { .. } => "owner".into(),
             Self::ByRule { because, .. } => because.clone(),
@@ -115,6 +117,10 @@ impl Answer {
             Self::Unattended => "no window".into(),
             Self::Gone => "stop".into(),
         }
+    }
+    /// The rule saved meanwhile, where one answered.
+    pub fn said(&self) -> Option<Sentence> {
+        if let Self::ByRule { because, .. } = self { Some(because.clone()) } else { None }
     }
 }
 
@@ -164,7 +170,7 @@ pub struct Waiting {
     /// `input` for reading: indented, hidden characters spelled out.
     pub input_shown: String,
     pub effect: Effect,
-    pub because: String,
+    pub because: Sentence,
     pub seconds_left: u64,
     /// What "Always allow …" may save, narrowest first; `Rule::sentence` says each in words.
     pub rules: Vec<Rule>,
@@ -223,7 +229,7 @@ impl Approvals {
         let mut state = self.lock();
         let already_allowed = state.allowed_for_run.get(&question.execution).is_some_and(|rules| allows(rules, &question.call));
         if already_allowed {
-            return Err(Answer::ByRule { allowed: true, because: "allowed by the owner for this run".into() });
+            return Err(Answer::ByRule { allowed: true, because: allowed_for_run() });
         }
         if state.unanswered.get(&question.execution).is_some_and(|n| *n >= UNANSWERED_MAX) {
             return Err(Answer::NotAsked);
@@ -292,7 +298,7 @@ impl Approvals {
         close(&mut state, id, answer);
         let like_it = allowed_meanwhile(&state, &execution);
         for other in like_it {
-            close(&mut state, other, Answer::ByRule { allowed: true, because: "allowed by the owner for this run".into() });
+            close(&mut state, other, Answer::ByRule { allowed: true, because: allowed_for_run() });
         }
         drop(state);
         self.changed();
@@ -379,7 +385,7 @@ fn waiting(id: ApprovalId, open: &Open, now: Instant) -> Waiting {
         input: call.input.clone(),
         input_shown: visible(&pretty),
         effect: effect.made_visible(),
-        because: visible(because),
+        because: because.map(&visible),
         seconds_left: open.deadline.saturating_duration_since(now).as_secs_f64().ceil() as u64,
         rules: if call.tool == ASK { Vec::new() } else { policy::exact_rules_for(call) },
         call: call.clone(),
@@ -391,6 +397,10 @@ fn allowed_meanwhile(state: &State, execution: &ExecutionId) -> Vec<ApprovalId> 
     let Some(rules) = state.allowed_for_run.get(execution) else { return Vec::new() };
     let covered = |open: &Open| &open.question.execution == execution && allows(rules, &open.question.call);
     state.open.iter().filter(|(_, open)| covered(open)).map(|(id, _)| *id).collect()
+}
+
+fn allowed_for_run() -> Sentence {
+    said("allowed_for_run", "allowed by the owner for this run", [])
 }
 
 fn allows(rules: &[Rule], call: &ToolCall) -> bool {

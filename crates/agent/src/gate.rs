@@ -11,7 +11,14 @@ use std::{
     time::Duration,
 };
 
-use domain::{ExecutionId, RawJson, limits::APPROVAL_TIMEOUT_MS_DEFAULT, wire::event::FleetWhat};
+use domain::{
+    ExecutionId, RawJson,
+    limits::APPROVAL_TIMEOUT_MS_DEFAULT,
+    wire::{
+        event::FleetWhat,
+        said::{Sentence, said},
+    },
+};
 use futures::future::BoxFuture;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -48,7 +55,7 @@ pub struct RulingLine {
     pub input_hash: String,
     pub ruling: Ruling,
     /// The rule, the default, or who answered.
-    pub because: String,
+    pub because: Sentence,
     pub rule: Option<i64>,
     /// Set on the second line of an asked call: how it was answered and after how long.
     pub answer: Option<(&'static str, Duration)>,
@@ -200,7 +207,7 @@ impl Gate {
         self.record_ruling(number, caller, &call, &ruled)?;
         match ruled.ruling {
             Ruling::Allow => {}
-            Ruling::Deny => return Err(Refusal::ByRule(ruled.because)),
+            Ruling::Deny => return Err(Refusal::ByRule(ruled.because.text)),
             Ruling::Ask => self.ask(number, caller, &call, &prepared.effect, ruled, seat).await?,
         }
         if self.config.stop.is_cancelled() {
@@ -224,7 +231,10 @@ impl Gate {
     fn rule(&self, call: &ToolCall) -> Ruled {
         match self.config.rules.current() {
             Ok(book) => policy::rule(call, &book),
-            Err(why) => Ruled { ruling: Ruling::Deny, because: format!("the rules cannot be read: {why}"), rule: None },
+            Err(why) => {
+                let because = said("rules_unreadable", "the rules cannot be read: {why}", [("why", why.into())]);
+                Ruled { ruling: Ruling::Deny, because, rule: None }
+            }
         }
     }
 
@@ -239,7 +249,8 @@ impl Gate {
             place: Place::default(),
             offered: false,
         };
-        let ruled = Ruled { ruling: Ruling::Deny, because: why.to_string(), rule: None };
+        let because = said("call_unfit", "the call cannot be done: {why}", [("why", why.to_string().into())]);
+        let ruled = Ruled { ruling: Ruling::Deny, because, rule: None };
         match self.record_ruling(number, caller, &call, &ruled) {
             Ok(()) => Refusal::Invalid(why.to_string()),
             Err(refusal) => refusal,
@@ -255,9 +266,10 @@ impl Gate {
             tool: call.tool.clone(),
             input: call.input.to_string(),
             ruling: ruled.ruling.into(),
-            rule: ruled.because.clone(),
+            rule: ruled.because.text.clone(),
             line: caller.line,
             called: caller.called.clone(),
+            said: Some(ruled.because.clone()),
         });
         Ok(())
     }
@@ -291,8 +303,9 @@ impl Gate {
             call: number,
             approval,
             answer: answer.word().to_owned(),
-            by: answer.by(),
+            by: answer.by().text,
             waited_ms: waited.as_millis() as u64,
+            said: answer.said(),
         });
         let ruling = if answer.is_allowed() { Ruling::Allow } else { Ruling::Deny };
         let final_ruling = Ruled { ruling, because: answer.by(), rule: None };
@@ -332,7 +345,7 @@ fn refusal(answer: Answer, tool: &str) -> Result<(), Refusal> {
     match answer {
         Answer::Once | Answer::Run | Answer::Always(_) | Answer::Option(_) | Answer::Text(_) | Answer::ByRule { allowed: true, .. } => Ok(()),
         Answer::Deny { note } => Err(Refusal::ByOwner(note)),
-        Answer::ByRule { allowed: false, because } => Err(Refusal::ByRule(because)),
+        Answer::ByRule { allowed: false, because } => Err(Refusal::ByRule(because.text)),
         Answer::Unanswered { after } => Err(Refusal::Unanswered(after.as_secs())),
         Answer::NotAsked => Err(Refusal::NotAsked),
         Answer::Unattended => Err(Refusal::Unattended(tool.to_owned())),

@@ -5,9 +5,15 @@
 //! ([`ToolCall::offered`]). Inside a called Graph the rules are asked once for each Graph of the chain and the strictest answer holds.
 mod pattern;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use domain::{GraphSessionId, ProjectId, RawJson, wire::event::RulingWord};
+use domain::{
+    GraphSessionId, ProjectId, RawJson,
+    wire::{
+        event::RulingWord,
+        said::{Fact, Sentence, said},
+    },
+};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use pattern::holds_secrets;
@@ -27,6 +33,13 @@ impl Ruling {
             Self::Allow => "allow",
             Self::Ask => "ask",
             Self::Deny => "deny",
+        }
+    }
+    pub fn sentence(self) -> Sentence {
+        match self {
+            Self::Allow => said("ruling_allow", "allow", []),
+            Self::Ask => said("ruling_ask", "ask", []),
+            Self::Deny => said("ruling_deny", "deny", []),
         }
     }
 }
@@ -60,13 +73,13 @@ impl ToolClass {
             Self::Write | Self::Command | Self::Network | Self::Mcp => Ruling::Ask,
         }
     }
-    const fn default_in_words(self) -> &'static str {
+    fn default_in_words(self) -> Sentence {
         match self {
-            Self::Read => "reading inside granted folders is allowed unless a rule says otherwise",
-            Self::Write => "writing asks unless a rule says otherwise",
-            Self::Command => "commands ask unless a rule says otherwise",
-            Self::Network => "the network asks unless a rule says otherwise",
-            Self::Mcp => "tools of MCP servers ask unless a rule says otherwise",
+            Self::Read => said("default_read", "default: reading inside granted folders is allowed unless a rule says otherwise", []),
+            Self::Write => said("default_write", "default: writing asks unless a rule says otherwise", []),
+            Self::Command => said("default_command", "default: commands ask unless a rule says otherwise", []),
+            Self::Network => said("default_network", "default: the network asks unless a rule says otherwise", []),
+            Self::Mcp => said("default_mcp", "default: tools of MCP servers ask unless a rule says otherwise", []),
         }
     }
 }
@@ -166,7 +179,7 @@ pub struct RuleBook {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruled {
     pub ruling: Ruling,
-    pub because: String,
+    pub because: Sentence,
     /// The rule that decided, if one did.
     pub rule: Option<i64>,
 }
@@ -174,7 +187,8 @@ pub struct Ruled {
 /// What the rules say of this call.
 pub fn rule(call: &ToolCall, book: &RuleBook) -> Ruled {
     if !call.offered {
-        return Ruled { ruling: Ruling::Deny, because: "the Graph or the agent's own tool list leaves this tool out".into(), rule: None };
+        let because = said("tool_left_out", "the Graph or the agent's own tool list leaves this tool out", []);
+        return Ruled { ruling: Ruling::Deny, because, rule: None };
     }
     let asked_for = |graph: Option<&GraphAt>| rule_for(call, graph, book);
     let strictest = call.place.graphs.iter().map(|g| asked_for(Some(g))).reduce(|a, b| if b.ruling > a.ruling { b } else { a });
@@ -184,13 +198,14 @@ pub fn rule(call: &ToolCall, book: &RuleBook) -> Ruled {
 fn rule_for(call: &ToolCall, graph: Option<&GraphAt>, book: &RuleBook) -> Ruled {
     let mut decided: Option<Ruled> = None;
     for stored in &book.rules {
-        let said = match Rule::from_json(&stored.text) {
+        let speaks = match Rule::from_json(&stored.text) {
             Ok(rule) => rule.matches(call, graph).then(|| (rule.effect, rule.sentence())),
-            Err(broken) => broken.concerns(&call.tool).then(|| (Ruling::Deny, broken.to_string())),
+            Err(broken) => broken.concerns(&call.tool).then(|| (Ruling::Deny, broken.sentence())),
         };
-        let Some((ruling, sentence)) = said else { continue };
+        let Some((ruling, sentence)) = speaks else { continue };
         if decided.as_ref().is_none_or(|d| ruling > d.ruling) {
-            decided = Some(Ruled { ruling, because: format!("rule {}: {sentence}", stored.id), rule: Some(stored.id) });
+            let because = said("by_rule", "rule {id}: {rule}", [("id", stored.id.into()), ("rule", sentence.into())]);
+            decided = Some(Ruled { ruling, because, rule: Some(stored.id) });
         }
     }
     decided.unwrap_or_else(|| default_for(call, book))
@@ -200,19 +215,17 @@ fn default_for(call: &ToolCall, book: &RuleBook) -> Ruled {
     if let Some(setting) = book.settings.get(&call.tool)
         && (setting.ruling != Ruling::Allow || same_tool(setting.fingerprint.as_deref(), call))
     {
-        return Ruled { ruling: setting.ruling, because: format!("setting of {}: {}", call.tool, setting.ruling.word()), rule: None };
+        let facts = [("tool", call.tool.as_str().into()), ("ruling", setting.ruling.sentence().into())];
+        return Ruled { ruling: setting.ruling, because: said("by_setting", "setting of {tool}: {ruling}", facts), rule: None };
     }
     if let Target::Path(path) = &call.target
         && call.class == ToolClass::Read
         && pattern::holds_secrets(path)
     {
-        return Ruled {
-            ruling: Ruling::Ask,
-            because: "files that usually hold keys or passwords ask unless a rule says otherwise".into(),
-            rule: None,
-        };
+        let because = said("default_secrets", "files that usually hold keys or passwords ask unless a rule says otherwise", []);
+        return Ruled { ruling: Ruling::Ask, because, rule: None };
     }
-    Ruled { ruling: call.class.default_ruling(), because: format!("default: {}", call.class.default_in_words()), rule: None }
+    Ruled { ruling: call.class.default_ruling(), because: call.class.default_in_words(), rule: None }
 }
 
 /// What is allowed of an MCP tool is allowed of the tool the owner saw, not of whatever bears its name later.
@@ -235,10 +248,8 @@ impl BrokenRule {
     fn concerns(&self, tool: &str) -> bool {
         self.tool.as_deref().is_none_or(|t| t == "*" || t == tool)
     }
-}
-impl fmt::Display for BrokenRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot be read and therefore denies ({})", self.why)
+    fn sentence(&self) -> Sentence {
+        said("rule_broken", "cannot be read and therefore denies ({why})", [("why", self.why.as_str().into())])
     }
 }
 
@@ -273,15 +284,19 @@ impl Rule {
     }
 
     /// The rule in words, as the popup, the rules page and the history show it.
-    pub fn sentence(&self) -> String {
-        let tool = if self.tool == "*" { "every tool" } else { &self.tool };
-        let pattern = self.pattern.as_ref().map(|p| format!(" {p}")).unwrap_or_default();
-        let scope = match self.scope {
-            Scope::Everywhere => "everywhere".to_owned(),
-            Scope::Project(_) => "in this project".to_owned(),
-            Scope::Graph(at) => format!("in version {} of this Graph", at.version),
+    pub fn sentence(&self) -> Sentence {
+        let tool = if self.tool == "*" { said("every_tool", "every tool", []).into() } else { Fact::from(self.tool.as_str()) };
+        let calls = match &self.pattern {
+            Some(pattern) => pattern.sentence(tool).into(),
+            None => tool,
         };
-        crate::shown::visible(&format!("{} {tool}{pattern}, {scope}", self.effect.word()))
+        let scope = match self.scope {
+            Scope::Everywhere => said("rule_everywhere", "everywhere", []),
+            Scope::Project(_) => said("rule_project", "in this project", []),
+            Scope::Graph(at) => said("rule_graph", "in version {version} of this Graph", [("version", at.version.into())]),
+        };
+        let facts = [("ruling", self.effect.sentence().into()), ("calls", calls), ("scope", scope.into())];
+        said("rule", "{ruling} {calls}, {scope}", facts).map(&crate::shown::visible)
     }
 }
 

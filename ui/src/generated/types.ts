@@ -1,4 +1,14 @@
-// Written from crates/device/src/view and domain::wire::event by a test. Do not edit.
+// Written from crates/device/src/view and domain::wire by a test. Do not edit.
+export type Sentence = { 
+/**
+ * Stable word, the key of the window's catalogue (`said.rule_everywhere`); empty where the words are data.
+ */
+code: string, facts: { [key in string]: Fact }, 
+/**
+ * In English.
+ */
+text: string, };
+export type Fact = string | Sentence;
 export type AgentEnd = "done" | "failed" | "cancelled" | "refused" | "replayed";
 export type RulingWord = "allow" | "ask" | "deny";
 export type FleetWhat = { "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, 
@@ -13,7 +23,15 @@ from: number, text: string, } | { "kind": "retry", agent?: number | null, why: s
 /**
  * Slugs of the called Graphs this stands in, outermost first; empty for the executed Graph itself. `line` is of the last one.
  */
-called?: Array<string>, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, };
+called?: Array<string>, 
+/**
+ * `rule` with its facts; absent in stories of older desktops.
+ */
+said?: Sentence | null, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, 
+/**
+ * `by` with its facts, where a rule saved meanwhile answered.
+ */
+said?: Sentence | null, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, };
 export type FleetEvent = { seq: number, at: string, } & ({ "kind": "fleet_started", run_id: string, ceiling: number, max_concurrency: number, seed: number, } | { "kind": "phase", title: string, } | { "kind": "log", text: string, } | { "kind": "wave_started", wave: number, size: number, form: string, } | { "kind": "wave_finished", wave: number, done: number, failed: number, } | { "kind": "wave_refused", wave: number, reason: string, } | { "kind": "agent_queued", agent: number, label: string, phase?: string | null, wave?: number | null, model: string, line?: number | null, 
 /**
  * Slugs of the called Graphs this stands in, outermost first; empty for the executed Graph itself. `line` is of the last one.
@@ -26,7 +44,15 @@ from: number, text: string, } | { "kind": "retry", agent?: number | null, why: s
 /**
  * Slugs of the called Graphs this stands in, outermost first; empty for the executed Graph itself. `line` is of the last one.
  */
-called?: Array<string>, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, });
+called?: Array<string>, 
+/**
+ * `rule` with its facts; absent in stories of older desktops.
+ */
+said?: Sentence | null, } | { "kind": "approval_asked", call: number, approval: number, seconds_left: number, } | { "kind": "approval_answered", call: number, approval: number, answer: string, by: string, waited_ms: number, 
+/**
+ * `by` with its facts, where a rule saved meanwhile answered.
+ */
+said?: Sentence | null, } | { "kind": "tool_result", call: number, ok: boolean, bytes: number, ms: number, preview: string, } | { "kind": "agent_finished", agent: number, end: AgentEnd, code?: string | null, message?: string | null, tokens: number, cost: number | null, ms: number, } | { "kind": "ledger", spent: number, held: number, ceiling: number, cost: number | null, } | { "kind": "fleet_waiting", approvals: number, } | { "kind": "fleet_resumed", } | { "kind": "warning", text: string, line?: number | null, } | { "kind": "fleet_finished", status: string, reason: string, error?: string | null, line?: number | null, tokens: number, cost: number | null, agents_done: number, agents_failed: number, });
 export type DeskEvent = { "event": "changed", topic: Topic, } | { "event": "fleet", execution_id: string, events: FleetEvent[], };
 export type Topic = "status" | "graphs" | "executions" | "sharing" | "approvals" | "connections" | "models" | "settings";
 export type ErrorView = { 
@@ -96,7 +122,7 @@ export type Powers = { tools: Array<ToolPower>, folders: Array<FolderView>, mode
  * Worst case, where it can be told from the source.
  */
 agents_max: number | null, };
-export type ToolPower = { tool: string, ruling: Ruling, because: string, };
+export type ToolPower = { tool: string, ruling: Ruling, because: Sentence, };
 export type GraphChange = { name: string | null, slug: string | null, description: string | null, status: GraphStatus | null, };
 export type ExportedFile = { file_name: string, text: string, };
 export type ExecutionState = "claiming" | "running" | "completed" | "failed" | "cancelled";
@@ -203,7 +229,7 @@ agent: string | null, phase: string | null, project: string | null, connected_ag
 /**
  * The tool in plain words, such as "Write a file".
  */
-title: string, 
+title: Sentence, 
 /**
  * All arguments as pretty JSON, nothing left out, hidden characters made visible.
  */
@@ -211,7 +237,7 @@ arguments: string, effect: Effect,
 /**
  * Why it is asked: the rule or default in words.
  */
-because: string, 
+because: Sentence, 
 /**
  * What "Always allow" may save, narrowest scope first; empty where only once or this run is offered.
  */
@@ -228,7 +254,7 @@ export type OfferedRule = { scope: RuleScope,
 /**
  * The exact rule in words.
  */
-text: string, };
+text: Sentence, };
 export type RuleScope = "graph" | "project" | "everywhere";
 export type Effect = { real_path: string | null, folder: string | null, 
 /**
@@ -240,7 +266,11 @@ diff: string | null, command_line: string | null, host: string | null,
  */
 sandboxed: boolean | null, };
 export type ApprovalAnswer = { "answer": "once" } | { "answer": "this_run" } | { "answer": "always", scope: RuleScope, } | { "answer": "deny", note: string | null, } | { "answer": "option", index: number, } | { "answer": "text", text: string, };
-export type ToolSetting = { tool: string, title: string, description: string, 
+export type ToolSetting = { tool: string, title: Sentence, 
+/**
+ * As models read it; of the built-in tools the window has its own words.
+ */
+description: string, 
 /**
  * Where it comes from: `built in`, or the MCP server's name.
  */
@@ -249,7 +279,7 @@ source: string, ruling: Ruling,
  * True when the owner has not set it: the class default holds.
  */
 is_default: boolean, };
-export type RuleRow = { rule_id: number, text: string, tool: string, ruling: Ruling, scope: string, created_at: number, last_used_at: number | null, uses: number, 
+export type RuleRow = { rule_id: number, text: Sentence, tool: string, ruling: Ruling, scope: Sentence, created_at: number, last_used_at: number | null, uses: number, 
 /**
  * A rule that cannot be read denies.
  */
@@ -259,7 +289,11 @@ export type RuleDraft = { tool: string, ruling: Ruling,
  * Folder for file tools; host for http_fetch; argv prefix (JSON array) for run_command; empty for any.
  */
 pattern: string | null, graph_session_id: string | null, project_id: string | null, };
-export type RulingLogRow = { at: number, execution_id: string, graph: string, agent: string | null, tool: string, ruling: Ruling, because: string, 
+export type RulingLogRow = { at: number, execution_id: string, graph: string, agent: string | null, tool: string, ruling: Ruling, 
+/**
+ * The rule or default; of an answered call who answered it.
+ */
+because: Sentence, 
 /**
  * How a question was answered, and by whom.
  */

@@ -1,9 +1,10 @@
 // The story of one execution, read from its events: the single source for the live picture, the waterfall and the transcripts.
 // Pure and incremental: events may come in batches, twice, or after a reload. `seq` decides; streamed text has none and is known by its place
 // in its agent's text.
-import type { FleetEvent, RulingWord } from "../generated/types";
+import type { FleetEvent, RulingWord, Sentence } from "../generated/types";
 import type { Look } from "./states";
 import { hearText } from "./heard";
+import { asData } from "./sentence";
 
 export interface CallState {
   call: number;
@@ -11,12 +12,12 @@ export interface CallState {
   tool: string;
   input: string;
   ruling: RulingWord;
-  rule: string;
+  rule: Sentence;
   line: number | null;
   called: readonly string[];
   at: number;
   asked: { approval: number; at: number } | null;
-  answer: { answer: string; by: string; waitedMs: number } | null;
+  answer: { answer: string; by: Sentence; waitedMs: number } | null;
   result: { ok: boolean; bytes: number; ms: number; preview: string } | null;
 }
 export type Said = { kind: "text"; text: string } | { kind: "call"; call: number } | { kind: "retry"; why: string; attempt: number; waitMs: number };
@@ -243,7 +244,7 @@ type CallEvent = Extract<FleetEvent, { kind: "tool_call" | "approval_asked" | "a
 function applyToCall(fleet: FleetState, event: CallEvent, at: number): void {
   if (event.kind === "tool_call") {
     const agent = event.agent ?? null;
-    fleet.calls.set(event.call, { call: event.call, agent, tool: event.tool, input: event.input, ruling: event.ruling, rule: event.rule, line: event.line ?? null, called: event.called ?? [], at, asked: null, answer: null, result: null });
+    fleet.calls.set(event.call, { call: event.call, agent, tool: event.tool, input: event.input, ruling: event.ruling, rule: event.said ?? asData(event.rule), line: event.line ?? null, called: event.called ?? [], at, asked: null, answer: null, result: null });
     if (agent !== null) fleet.agents.get(agent)?.said.push({ kind: "call", call: event.call });
     return;
   }
@@ -255,7 +256,7 @@ function applyToCall(fleet: FleetState, event: CallEvent, at: number): void {
     agent?.waits.push({ from: at, to: null, answer: null });
     if (agent) agent.look = "asking";
   } else if (event.kind === "approval_answered") {
-    call.answer = { answer: event.answer, by: event.by, waitedMs: event.waited_ms };
+    call.answer = { answer: event.answer, by: event.said ?? asData(event.by), waitedMs: event.waited_ms };
     const wait = agent?.waits.at(-1);
     if (wait) Object.assign(wait, { to: at, answer: event.answer });
     if (agent?.look === "asking") agent.look = "running";

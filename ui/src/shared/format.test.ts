@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 
 import { answeredText } from "./answers";
 import { ago, clockTime, dayWord, inWords, money, prettyJson, shortCount, timeOfDay } from "./format";
+import { asData } from "./sentence";
 
 const NOW = new Date(2026, 10, 29, 14, 5, 53).getTime();
 
@@ -58,4 +59,4 @@ test.each([
   ["unanswered", "clock", "no answer within 1 min 12 s, so denied"],
   ["deny", "no window", "denied: no window was there to ask you in"],
   ["once", "rule 3: allow run_command everywhere", "decided by rule 3: allow run_command everywhere, after 1 min 12 s"],
-])("the answer %s of %s is a sentence", (answer, by, sentence) => expect(answeredText(answer, by, 72_000)).toBe(sentence));
+])("the answer %s of %s is a sentence", (answer, by, sentence) => expect(answeredText(answer, asData(by), 72_000)).toBe(sentence));

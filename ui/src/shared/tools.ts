@@ -1,8 +1,9 @@
-// Glyphs of tools by kind, and the built-in ones in the owner's words: what the desktop says of them is written for models.
+// Glyphs of tools by kind, and their names and uses in the owner's words: the description the desktop has is written for models.
 import { textOr } from "../app/texts/index.svelte";
 import type { ToolSetting } from "../generated/types";
+import { sentenceText } from "./sentence";
 
-export const toolTitle = ({ tool, title }: Pick<ToolSetting, "tool" | "title">): string => textOr(`tool.${tool}`, title);
+export const toolTitle = ({ title }: Pick<ToolSetting, "title">): string => sentenceText(title);
 export const toolText = ({ tool, description }: Pick<ToolSetting, "tool" | "description">): string => textOr(`tool.${tool}.text`, description);
 
 export function toolIcon(tool: string): string {

@@ -6,7 +6,9 @@ import { registry } from "../app/commands.svelte";
 import { nav, PLACES, type Place } from "../app/nav.svelte";
 import { testid } from "../app/testids";
 import { t, useLanguage } from "../app/texts/index.svelte";
+import type { Sentence } from "../generated/types";
 import type { FakeDesk, Mood } from "../platform/fake/desk";
+import { asData } from "../shared/sentence";
 import { fakeDesk, show } from "./render";
 
 beforeEach(() => localStorage.clear());
@@ -62,7 +64,7 @@ test("names, results and errors are always text", async () => {
     for (const { row } of desk.graphs) Object.assign(row, { name: evil, description: evil, slug: "evil", gained: [{ what: "tool", name: evil }] });
     for (const run of desk.runs) Object.assign(run, { graph: evil });
     desk.connections = { ...desk.connections, problem: evil, projects: desk.connections.projects.map((project) => ({ ...project, name: evil })), agents: desk.connections.agents.map((agent) => ({ ...agent, name: evil })) };
-    desk.approvals = { ...desk.approvals, waiting: desk.approvals.waiting.map((question) => ({ ...question, graph: evil, agent: evil, arguments: evil, because: evil, rules: [{ scope: "everywhere", text: evil }], effect: { ...question.effect, command_line: null, folder: evil } })) };
+    desk.approvals = { ...desk.approvals, waiting: desk.approvals.waiting.map((question) => ({ ...question, graph: evil, agent: evil, arguments: evil, because: asData(evil), rules: [{ scope: "everywhere", text: asData(evil) }], effect: { ...question.effect, command_line: null, folder: evil } })) };
   };
   for (const place of ["graphs", "runs", "sharing", "approvals", "connections"] as const) {
     await open(place, "normal", undefined, poison);
@@ -174,6 +176,11 @@ test("the palette finds Graphs, commands and runs by a few letters", async () =>
   await waitFor(() => expect(screen.getByTestId(testid.palette).textContent).toContain("Nothing is called “zzz”."));
 });
 
+/** Of a sentence its facts are data; its words must be the catalogue's. */
+function dataOf(_: string, value: unknown): unknown {
+  const sentence = value as Partial<Sentence> | null;
+  return typeof sentence?.code === "string" && sentence.code !== "" && typeof sentence.facts === "object" ? sentence.facts : value;
+}
 test("no text of any place bypasses the catalogue", async () => {
   await useLanguage("pseudo");
   const DATES = /^(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)$/; // the platform writes dates in the catalogue's language
@@ -183,7 +190,7 @@ test("no text of any place bypasses the catalogue", async () => {
   for (const [place, mood, id] of places) {
     const desk = await open(place, mood, id);
     await new Promise((done) => setTimeout(done, 30)); // lazily loaded parts; nothing to wait for that all places share
-    const data = JSON.stringify([desk.graphs, desk.runs, desk.approvals, desk.connections, desk.models, desk.mcp, desk.settings, await desk.call("sharing_get", {}).catch(() => 0), await desk.call("templates_list", {}).catch(() => 0), id ? await desk.call("execution_open", { execution_id: id }) : 0, "The database does not answer: the disk is full. Free some space, then try again. Nothing was lost."]).toLowerCase();
+    const data = JSON.stringify([desk.graphs, desk.runs, desk.approvals, desk.connections, desk.models, desk.mcp, desk.settings, await desk.call("sharing_get", {}).catch(() => 0), await desk.call("templates_list", {}).catch(() => 0), id ? await desk.call("execution_open", { execution_id: id }) : 0, "The database does not answer: the disk is full. Free some space, then try again. Nothing was lost."], dataOf).toLowerCase();
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       if (node.parentElement?.closest("script, style, kbd, code, pre, option, .cm-editor")) continue;

@@ -1,7 +1,10 @@
 //! Typed patterns of a rule. They compare what a tool resolved, never a joined string.
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
-use domain::RawJson;
+use domain::{
+    RawJson,
+    wire::said::{Fact, Sentence, said},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Ruling, Target, ToolCall};
@@ -32,6 +35,31 @@ impl Pattern {
             Target::Command { argv } => Self::Argv(argv.clone()),
             Target::Http { host, method } => Self::Http { host: host.clone(), methods: vec![method.clone()] },
             Target::Nothing => Self::Equals(BTreeMap::from([(String::new(), call.input.clone())])),
+        }
+    }
+
+    /// Which calls of the tool it means.
+    pub(super) fn sentence(&self, tool: Fact) -> Sentence {
+        let tool = ("tool", tool);
+        match self {
+            Self::Folder(folder) => said("calls_in_folder", "{tool} in {folder}", [tool, ("folder", folder.as_str().into())]),
+            Self::Http { host, methods } if methods.is_empty() => said("calls_to_host", "{tool} to {host}", [tool, ("host", host.as_str().into())]),
+            Self::Http { host, methods } => {
+                let facts = [tool, ("host", host.as_str().into()), ("methods", methods.join(", ").into())];
+                said("calls_to_host_by", "{tool} to {host} ({methods})", facts)
+            }
+            Self::ArgvPrefix(words) => said("calls_starting", "{tool} starting with {words}", [tool, ("words", command_line(words).into())]),
+            Self::Argv(words) => said("calls_exactly", "{tool} for exactly {words}", [tool, ("words", command_line(words).into())]),
+            Self::Equals(wanted) => {
+                let whole = wanted.get("").filter(|_| wanted.len() == 1);
+                match whole {
+                    Some(input) => said("calls_with_input", "{tool} with the input = {input}", [tool, ("input", input.as_str().into())]),
+                    None => {
+                        let values: Vec<String> = wanted.iter().map(|(pointer, value)| format!("{pointer} = {}", value.as_str())).collect();
+                        said("calls_with_values", "{tool} with {values}", [tool, ("values", values.join(", ").into())])
+                    }
+                }
+            }
         }
     }
 
@@ -198,26 +226,6 @@ pub(crate) fn holds_secrets(path: &Path) -> bool {
     let in_folder = FOLDERS.iter().any(|f| text.contains(&format!("/{f}/")) || text.ends_with(&format!("/{f}")));
     let ending = [".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore"].iter().any(|e| name.ends_with(e));
     in_folder || ending || NAMES.contains(&name) || name == ".env" || name.starts_with(".env.")
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder(folder) => write!(f, "in {folder}"),
-            Self::Http { host, methods } if methods.is_empty() => write!(f, "to {host}"),
-            Self::Http { host, methods } => write!(f, "to {host} ({})", methods.join(", ")),
-            Self::ArgvPrefix(words) => write!(f, "starting with {}", command_line(words)),
-            Self::Argv(words) => write!(f, "for exactly {}", command_line(words)),
-            Self::Equals(wanted) => {
-                f.write_str("with ")?;
-                for (i, (pointer, value)) in wanted.iter().enumerate() {
-                    let at = if pointer.is_empty() { "the input" } else { pointer };
-                    write!(f, "{}{at} = {}", if i > 0 { " and " } else { "" }, value.as_str())?;
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
 /// The words as a shell would have to be given them, so that a reader sees where each begins and ends.

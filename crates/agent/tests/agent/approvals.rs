@@ -155,7 +155,9 @@ async fn a_saved_rule_decides_the_waiting_it_speaks_of() {
     assert_eq!(approvals.redecide(|call| policy::rule(call, &rules)), 2);
     assert!(matches!(asked.remove(0).await.unwrap(), Answer::Always(rule) if rule.scope == Scope::Everywhere));
     assert!(matches!(asked.remove(0).await.unwrap(), Answer::ByRule { allowed: true, .. }));
-    assert!(matches!(asked.remove(1).await.unwrap(), Answer::ByRule { allowed: false, because } if because.contains("deny write_file in /d/no")));
+    assert!(
+        matches!(asked.remove(1).await.unwrap(), Answer::ByRule { allowed: false, because } if because.text.contains("deny write_file in /d/no"))
+    );
     assert_eq!(approvals.waiting().len(), 1, "the rest waits on");
 }
 

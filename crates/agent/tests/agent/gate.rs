@@ -85,7 +85,7 @@ async fn a_call_that_cannot_be_prepared_still_has_its_line() {
     }
     let lines = desk.record.lines();
     assert_eq!(lines.iter().map(|l| l.ruling).collect::<Vec<_>>(), [Ruling::Deny; 3]);
-    assert!(lines[0].because.contains("outside the granted folders"));
+    assert!(lines[0].because.text.contains("outside the granted folders"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ fn the_strictest_matching_rule_wins_in_any_order() {
         }
     }
     let Ruled { because, rule, .. } = policy::rule(&call, &book(&[a_rule("*", Allow), a_rule("write_file", Deny)]));
-    assert_eq!((because.as_str(), rule), ("rule 2: deny write_file, everywhere", Some(2)));
+    assert_eq!((because.text.as_str(), rule), ("rule 2: deny write_file, everywhere", Some(2)));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_rule_that_cannot_be_read_denies_what_it_names_or_everything() {
     ] {
         assert_eq!(ruling(&call, &book_of([good.clone(), text.to_owned()])), expected, "{text}");
     }
-    assert!(policy::rule(&call, &book_of(["{".to_owned()])).because.contains("cannot be read and therefore denies"));
+    assert!(policy::rule(&call, &book_of(["{".to_owned()])).because.text.contains("cannot be read and therefore denies"));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn always_saves_the_exact_call_and_says_so() {
         ),
     ] {
         let rules = exact_rules_for(&call);
-        assert_eq!(rules.iter().map(Rule::sentence).collect::<Vec<_>>(), sentences);
+        assert_eq!(rules.iter().map(|rule| rule.sentence().text).collect::<Vec<_>>(), sentences);
         for rule in rules {
             assert_eq!(Rule::from_json(&rule.to_json()).as_ref(), Ok(&rule), "what is saved reads back");
             assert_eq!(ruling(&call, &book(&[rule])), Allow, "and allows the call it came from");

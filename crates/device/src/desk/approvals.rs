@@ -6,7 +6,10 @@ use agent::{
     policy::{self, GraphAt, Pattern, Rule, Scope, ToolClass},
     tools::ToolDefinition,
 };
-use domain::{GraphSessionId, ProjectId};
+use domain::{
+    GraphSessionId, ProjectId,
+    wire::said::{Sentence, said},
+};
 
 use super::{
     Desk,
@@ -186,10 +189,10 @@ impl Desk {
     fn rule_row(&self, record: &RuleRecord) -> RuleRow {
         let base = RuleRow {
             rule_id: record.id.unsigned_abs(),
-            text: "This rule cannot be read and therefore denies. Delete it.".into(),
+            text: said("rule_unreadable", "This rule cannot be read and therefore denies. Delete it.", []),
             tool: String::new(),
             ruling: Ruling::Deny,
-            scope: String::new(),
+            scope: Sentence::default(),
             created_at: record.created_at.ms(),
             last_used_at: record.last_used_at.map(domain::Timestamp::ms),
             uses: record.uses,
@@ -197,14 +200,15 @@ impl Desk {
         };
         let Ok(rule) = Rule::from_json(&record.text) else { return base };
         let scope = match rule.scope {
-            Scope::Everywhere => "everywhere".to_owned(),
+            Scope::Everywhere => said("rule_everywhere", "everywhere", []),
             Scope::Project(id) => {
                 let name = self.store.project(id).ok().flatten().map(|p| p.name);
-                format!("project {}", name.unwrap_or_else(|| id.to_string()))
+                said("rule_of_project", "project {project}", [("project", name.unwrap_or_else(|| id.to_string()).into())])
             }
             Scope::Graph(at) => {
                 let name = self.store.graph(at.session).ok().flatten().map(|g| g.name);
-                format!("{}, version {}", name.unwrap_or_else(|| at.session.to_string()), at.version)
+                let graph = name.unwrap_or_else(|| at.session.to_string());
+                said("rule_of_graph", "{graph}, version {version}", [("graph", graph.into()), ("version", at.version.into())])
             }
         };
         RuleRow { text: rule.sentence(), tool: rule.tool.clone(), ruling: ruling_view(rule.effect), scope, broken: false, ..base }
@@ -235,7 +239,7 @@ fn question(w: Waiting, waiting_behind: u64, total: u64, now_ms: i64) -> Approva
         phase: w.who.phase,
         project: w.who.project,
         connected_agent: w.who.connected_agent,
-        title: if options.is_some() { w.effect.sentence.clone() } else { title_of(&w.tool) },
+        title: if options.is_some() { w.effect.sentence.as_str().into() } else { title_of(&w.tool) },
         tool: w.tool,
         arguments: w.input_shown,
         rules: w.rules.iter().map(|rule| OfferedRule { scope: scope_view(rule.scope), text: rule.sentence() }).collect(),
@@ -337,18 +341,18 @@ fn answer_error(e: AnswerError) -> ErrorView {
 }
 
 /// The tool in plain words.
-pub(super) fn title_of(tool: &str) -> String {
+fn title_of(tool: &str) -> Sentence {
     match tool {
-        "list_files" => "List files".into(),
-        "read_file" => "Read a file".into(),
-        "search_files" => "Search in files".into(),
-        "write_file" => "Write a file".into(),
-        "edit_file" => "Change a file".into(),
-        "run_command" => "Run a command".into(),
-        "http_fetch" => "Fetch from the network".into(),
+        "list_files" => said("tool_list_files", "List files", []),
+        "read_file" => said("tool_read_file", "Read a file", []),
+        "search_files" => said("tool_search_files", "Search in files", []),
+        "write_file" => said("tool_write_file", "Write a file", []),
+        "edit_file" => said("tool_edit_file", "Change a file", []),
+        "run_command" => said("tool_run_command", "Run a command", []),
+        "http_fetch" => said("tool_http_fetch", "Fetch from the network", []),
         other => match other.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
-            Some((server, tool)) => format!("{tool} of {server}"),
-            None => other.to_owned(),
+            Some((server, tool)) => said("tool_of_server", "{tool} of {server}", [("tool", tool.into()), ("server", server.into())]),
+            None => other.into(),
         },
     }
 }

@@ -127,7 +127,7 @@ impl Desk {
             .map(|r| {
                 serde_json::json!({
                     "at": r.at, "call": r.call, "agent": r.agent, "tool": r.tool, "input_hash": r.input_hash, "ruling": r.ruling.word(),
-                    "because": r.because, "answer": r.answer, "waited_ms": r.waited_ms
+                    "because": r.because.text, "answer": r.answer, "waited_ms": r.waited_ms
                 })
             })
             .collect();

@@ -173,7 +173,7 @@ impl Desk {
             graph_session_id: graph.map(|g| g.id.to_string()),
             project_id: project.map(|p| p.to_string()),
         };
-        Ok(json!({ "rule": self.add_rule(&draft)?.sentence() }))
+        Ok(json!({ "rule": self.add_rule(&draft)?.sentence().text }))
     }
 
     async fn cli_agent_token(self: &Arc<Self>, token: AgentToken) -> Result<Value, ErrorView> {

@@ -184,6 +184,7 @@ mod tests {
                 rule: "r".into(),
                 line: None,
                 called: Vec::new(),
+                said: None,
             },
             FleetWhat::ApprovalAsked { call: 7, approval: 1, seconds_left: 600 },
             FleetWhat::Ledger { spent: 5, held: 0, ceiling: 10, cost: None },

@@ -18,7 +18,7 @@ use agent::{
 };
 use domain::{
     ExecutionId, RawJson, Slug,
-    wire::{event::FleetWhat, relay::SessionStatus},
+    wire::{event::FleetWhat, relay::SessionStatus, said::said},
 };
 use engine::{AgentAnswer, AgentCall, BoxFuture, CallCode, CallError, CalledGraph, Fleet, FleetHost, Meta, OwnerQuestion, Seat, ToolCall};
 
@@ -144,7 +144,8 @@ impl Host {
         let who = Who { phase: caller.phase, ..self.who.clone() };
         let effect = Effect { sentence: asked.question.clone(), ..Effect::default() };
         let timeout = Duration::from_millis(asked.timeout_ms);
-        let question = Question { execution: self.execution.clone(), number, who, call, effect, because: "the Graph asks you".into(), timeout };
+        let because = said("graph_asks", "the Graph asks you", []);
+        let question = Question { execution: self.execution.clone(), number, who, call, effect, because, timeout };
         let (approval, answer, waited) = match self.approvals.put(question) {
             Err(answer) => (0, answer, Duration::ZERO),
             Ok(standing) => {
@@ -154,8 +155,8 @@ impl Host {
                 (approval, answer, waited)
             }
         };
-        let (word, by, waited_ms) = (answer.word().to_owned(), answer.by(), waited.as_millis() as u64);
-        self.story.tell(FleetWhat::ApprovalAnswered { call: number, approval, answer: word, by, waited_ms });
+        let (word, by, waited_ms) = (answer.word().to_owned(), answer.by().text, waited.as_millis() as u64);
+        self.story.tell(FleetWhat::ApprovalAnswered { call: number, approval, answer: word, by, waited_ms, said: answer.said() });
         let json = |text: &str| RawJson::of(&text.into());
         let unanswered = |why: &str| {
             let text = format!("{why} It is not a refusal by the owner. Give the question a default, and it goes on with that.");

@@ -5,7 +5,7 @@ use agent::{
     gate::RulingLine,
     policy::{Rule, RuleBook, Ruling, StoredRule, ToolSetting},
 };
-use domain::{ExecutionId, Timestamp};
+use domain::{ExecutionId, Timestamp, wire::said::Sentence};
 use rusqlite::params;
 
 use super::{Store, StoreError, count, int, parsed};
@@ -32,7 +32,7 @@ pub struct RulingRecord {
     pub tool: String,
     pub input_hash: String,
     pub ruling: Ruling,
-    pub because: String,
+    pub because: Sentence,
     pub answer: Option<String>,
     pub waited_ms: Option<u64>,
 }
@@ -127,7 +127,7 @@ impl Store {
                 line.tool,
                 line.input_hash,
                 line.ruling.word(),
-                line.because,
+                kept(&line.because),
                 line.rule,
                 answer,
                 waited
@@ -158,7 +158,7 @@ impl Store {
                         tool: r.get(5)?,
                         input_hash: r.get(6)?,
                         ruling: Ruling::Deny,
-                        because: r.get(8)?,
+                        because: read_back(r.get(8)?),
                         answer: r.get(9)?,
                         waited_ms: r.get::<_, Option<i64>>(10)?.map(count),
                     },
@@ -171,6 +171,16 @@ impl Store {
             .collect()
         })
     }
+}
+
+/// A sentence with a code is kept whole, as JSON; words without one as they are, like those of desktops before there were codes.
+fn kept(because: &Sentence) -> String {
+    let json = if because.code.is_empty() { None } else { serde_json::to_string(because).ok() };
+    json.unwrap_or_else(|| because.text.clone())
+}
+
+fn read_back(column: String) -> Sentence {
+    serde_json::from_str(&column).unwrap_or_else(|_| column.into())
 }
 
 fn ruling_of(text: &str) -> Option<Ruling> {
@@ -187,6 +197,7 @@ mod tests {
     use std::time::Duration;
 
     use agent::policy::Scope;
+    use domain::wire::said::said;
 
     use super::*;
 
@@ -215,6 +226,10 @@ mod tests {
         assert_eq!((rules.len(), rules[0].uses, rules[0].last_used_at), (1, 1, Some(Timestamp::from_ms(3))));
         let log = store.rulings(Some(&line.execution), 10).unwrap();
         assert_eq!((log.len(), log[0].waited_ms, log[0].agent.as_deref()), (1, Some(1500), Some("writer")));
+        assert_eq!(log[0].because, Sentence::from("rule 1"));
+        let said = said("by_rule", "rule {id}: {rule}", [("id", 1_u64.into()), ("rule", rule("write_file").sentence().into())]);
+        store.log_ruling(&RulingLine { because: said.clone(), ..line.clone() }, "Digest", None, Timestamp::from_ms(4)).unwrap();
+        assert_eq!(store.rulings(Some(&line.execution), 1).unwrap()[0].because, said);
         assert!(store.rulings(Some(&ExecutionId::parse("other").unwrap()), 10).unwrap().is_empty());
         assert!(store.delete_rule(id).unwrap() && store.rule_book().unwrap().rules.is_empty());
     }

@@ -1,4 +1,5 @@
 //! Approvals: the popup, rules, the log.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -31,12 +32,12 @@ pub struct ApprovalQuestion {
     pub connected_agent: Option<String>,
     pub tool: String,
     /// The tool in plain words, such as "Write a file".
-    pub title: String,
+    pub title: Sentence,
     /// All arguments as pretty JSON, nothing left out, hidden characters made visible.
     pub arguments: String,
     pub effect: Effect,
     /// Why it is asked: the rule or default in words.
-    pub because: String,
+    pub because: Sentence,
     /// What "Always allow" may save, narrowest scope first; empty where only once or this run is offered.
     pub rules: Vec<OfferedRule>,
     pub asked_at: i64,
@@ -53,7 +54,7 @@ pub struct ApprovalQuestion {
 pub struct OfferedRule {
     pub scope: RuleScope,
     /// The exact rule in words.
-    pub text: String,
+    pub text: Sentence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
@@ -103,7 +104,8 @@ pub enum ApprovalAnswer {
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct ToolSetting {
     pub tool: String,
-    pub title: String,
+    pub title: Sentence,
+    /// As models read it; of the built-in tools the window has its own words.
     pub description: String,
     /// Where it comes from: `built in`, or the MCP server's name.
     pub source: String,
@@ -115,10 +117,10 @@ pub struct ToolSetting {
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct RuleRow {
     pub rule_id: u64,
-    pub text: String,
+    pub text: Sentence,
     pub tool: String,
     pub ruling: Ruling,
-    pub scope: String,
+    pub scope: Sentence,
     pub created_at: i64,
     pub last_used_at: Option<i64>,
     pub uses: u64,
@@ -144,7 +146,8 @@ pub struct RulingLogRow {
     pub agent: Option<String>,
     pub tool: String,
     pub ruling: Ruling,
-    pub because: String,
+    /// The rule or default; of an answered call who answered it.
+    pub because: Sentence,
     /// How a question was answered, and by whom.
     pub answer: Option<String>,
     pub waited_ms: Option<u64>,

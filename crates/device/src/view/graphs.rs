@@ -1,4 +1,5 @@
 //! Graphs: the list, the editor, versions, powers.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -116,7 +117,7 @@ pub struct Powers {
 pub struct ToolPower {
     pub tool: String,
     pub ruling: Ruling,
-    pub because: String,
+    pub because: Sentence,
 }
 
 #[derive(Debug, Clone, Deserialize, TS)]

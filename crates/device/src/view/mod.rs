@@ -155,7 +155,7 @@ pub struct ErrorView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::wire::event;
+    use domain::wire::{event, said};
 
     macro_rules! declare {
         ($out:ident: $($t:ty),+ $(,)?) => { $( $out.push_str(&format!("export {}\n", <$t as TS>::decl(&ts_rs::Config::from_env()))); )+ };
@@ -164,9 +164,9 @@ mod tests {
     /// The window's types are written from these; `UPDATE=1 cargo nextest run -p device generated` rewrites the file.
     #[test]
     fn the_generated_types_of_the_window_are_up_to_date() {
-        let mut out = String::from("// Written from crates/device/src/view and domain::wire::event by a test. Do not edit.\n");
+        let mut out = String::from("// Written from crates/device/src/view and domain::wire by a test. Do not edit.\n");
         declare!(out:
-            event::AgentEnd, event::RulingWord, event::FleetWhat, event::FleetEvent,
+            said::Sentence, said::Fact, event::AgentEnd, event::RulingWord, event::FleetWhat, event::FleetEvent,
             DeskEvent, Topic, ErrorView, RelayView, StatusView, RunningView, GraphStatus, TemplateRow, GraphRow, LastExecution, GainedPower, GraphDetail, VersionRow,
             Inspection, SourceFault, Severity, Powers, ToolPower, GraphChange, ExportedFile, ExecutionState, ExecutionFilter, ExecutionPage, ExecutionRow,
             CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, BrowserView, SharedProject, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,

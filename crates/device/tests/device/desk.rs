@@ -162,7 +162,7 @@ async fn always_saves_the_exact_rule_and_the_next_run_does_not_ask() {
     let execution = w.desk.run_graph_now(id.clone(), args).await.unwrap();
     let question = w.question().await;
     assert_eq!((question.tool.as_str(), question.graph.as_str(), question.execution_id.as_str()), ("write_file", "Writes", execution.as_str()));
-    assert!(question.rules[0].text.contains("version 1 of this Graph"), "{question:?}");
+    assert!(question.rules[0].text.text.contains("version 1 of this Graph"), "{question:?}");
     w.desk.call("approval_answer", json!({ "approval": question.approval, "answer": { "answer": "always", "scope": "graph" } })).await.unwrap();
     let ran = w.run("writes", json!({ "path": w.files.path().join("b.txt") })).await;
     assert_eq!(ran["state"], "completed", "{ran}");
@@ -181,7 +181,7 @@ async fn always_saves_the_rule_of_the_scope_that_was_chosen_and_no_other() {
     assert_eq!(w.desk.call("approval_answer", always("project")).await.unwrap_err().code, "approval_no_rule");
     w.desk.call("approval_answer", always("everywhere")).await.unwrap();
     let rules = w.desk.approvals_get().await.unwrap().rules;
-    assert_eq!((rules.len(), rules[0].scope.as_str()), (1, "everywhere"));
+    assert_eq!((rules.len(), rules[0].scope.text.as_str()), (1, "everywhere"));
     assert_eq!(rules[0].text, question.rules[1].text, "what was shown is what is saved");
 }
 
@@ -333,7 +333,7 @@ async fn a_graphs_own_question_is_answered_by_choosing() {
     let id = w.ready("asks", source).await;
     let execution = w.desk.run_graph_now(id, "{}".into()).await.unwrap();
     let question = w.question().await;
-    assert_eq!((question.title.as_str(), question.options.as_deref().unwrap().len()), ("Which one?", 2));
+    assert_eq!((question.title.text.as_str(), question.options.as_deref().unwrap().len()), ("Which one?", 2));
     let answer = |answer: Value| w.desk.call("approval_answer", json!({ "approval": question.approval, "answer": answer }));
     assert_eq!(answer(json!({ "answer": "once" })).await.unwrap_err().code, "approval_no_rule");
     assert_eq!(answer(json!({ "answer": "option", "index": 2 })).await.unwrap_err().code, "bad_argument");

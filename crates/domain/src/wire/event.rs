@@ -1,6 +1,7 @@
 //! What an execution tells while it runs: append-only, numbered, the single source for the window, the history and the progress.
 use serde::{Deserialize, Serialize};
 
+use super::said::Sentence;
 use crate::{ids::ExecutionId, time::Timestamp};
 
 /// One line of an execution's story. `seq` counts from 1 without gaps.
@@ -129,6 +130,9 @@ pub enum FleetWhat {
         /// Slugs of the called Graphs this stands in, outermost first; empty for the executed Graph itself. `line` is of the last one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         called: Vec<String>,
+        /// `rule` with its facts; absent in stories of older desktops.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<Sentence>,
     },
     ApprovalAsked {
         call: u64,
@@ -142,6 +146,9 @@ pub enum FleetWhat {
         answer: String,
         by: String,
         waited_ms: u64,
+        /// `by` with its facts, where a rule saved meanwhile answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<Sentence>,
     },
     ToolResult {
         call: u64,

@@ -1,6 +1,7 @@
 // Deutsch: the second language, to prove the catalogue. What stays English: names of the API, of tools, of programs, and Graph.
 import type { TextKey } from "./en";
 import { errorsDe } from "./errors.de";
+import saidDe from "./said.de.json";
 
 export const de: Readonly<Record<TextKey, string>> = {
   "app.name": "Graph Desk",
@@ -52,6 +53,7 @@ export const de: Readonly<Record<TextKey, string>> = {
   "folder.write": "lesen und schreiben",
 
   ...errorsDe,
+  ...saidDe,
   "error.atLine": "Zeile {line}:",
 
   "relay.notConnected": "Nicht verbunden",
@@ -632,13 +634,6 @@ export const de: Readonly<Record<TextKey, string>> = {
   "approvals.toTools": "Was fragt und was nicht",
   "approvals.toolsText": "Der Entscheid je Werkzeug, wo keine Ihrer Regeln passt. Das Strengste gilt immer: eine Regel kann dies verschärfen und ein Graph es einengen, nie erweitern.",
   "approvals.default": "Vorgabe",
-  "tool.list_files": "Dateien auflisten",
-  "tool.read_file": "Eine Datei lesen",
-  "tool.search_files": "In Dateien suchen",
-  "tool.write_file": "Eine Datei schreiben",
-  "tool.edit_file": "Eine Datei ändern",
-  "tool.run_command": "Einen Befehl ausführen",
-  "tool.http_fetch": "Aus dem Netz holen",
   "tool.list_files.text": "Namen, Größen und Zeiten in freigegebenen Ordnern.",
   "tool.read_file.text": "In freigegebenen Ordnern.",
   "tool.search_files.text": "In freigegebenen Ordnern.",

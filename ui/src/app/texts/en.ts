@@ -1,6 +1,7 @@
 // The catalogue. Sentence case, no exclamation, verbs on buttons, "…" when something more is asked. Keys end in .one and .other
 // where a number decides. Names of the API, of tools and of programs are not translated and stay out of here.
 import { errorsEn } from "./errors.en";
+import saidEn from "./said.en.json";
 
 export const en = {
   "app.name": "Graph Desk",
@@ -52,6 +53,7 @@ export const en = {
   "folder.write": "read and write",
 
   ...errorsEn,
+  ...saidEn,
   "error.atLine": "Line {line}:",
 
   "relay.notConnected": "Not connected",
@@ -587,13 +589,6 @@ export const en = {
   "approvals.toTools": "What asks, and what does not",
   "approvals.toolsText": "The ruling of each tool where none of your rules matches. The strictest always holds: a rule can tighten this, and a Graph can narrow it, never widen it.",
   "approvals.default": "default",
-  "tool.list_files": "List files",
-  "tool.read_file": "Read a file",
-  "tool.search_files": "Search in files",
-  "tool.write_file": "Write a file",
-  "tool.edit_file": "Change a file",
-  "tool.run_command": "Run a command",
-  "tool.http_fetch": "Fetch from the network",
   "tool.list_files.text": "Names, sizes and times inside granted folders.",
   "tool.read_file.text": "Inside granted folders.",
   "tool.search_files.text": "Inside granted folders.",

@@ -1,6 +1,7 @@
 // The question in words, and the facts of what would happen.
 import { t, textOr } from "../../app/texts/index.svelte";
 import type { ApprovalQuestion } from "../../generated/types";
+import { sentenceText } from "../../shared/sentence";
 import { toolTitle } from "../../shared/tools";
 
 export function headline(question: ApprovalQuestion): string {
@@ -27,7 +28,7 @@ export function facts(question: ApprovalQuestion): Fact[] {
   else if (effect.folder !== null) list.push({ name: t(effect.command_line === null ? "approval.folder" : "approval.runsIn"), text: effect.folder, mono: false });
   if (effect.command_line !== null) list.push({ name: t("approval.limits"), text: t("approval.commandLimits"), mono: false });
   if (question.phase !== null && question.agent === null) list.push({ name: t("approval.phase"), text: question.phase, mono: false });
-  list.push({ name: t("approval.why"), text: question.because, mono: false });
+  list.push({ name: t("approval.why"), text: sentenceText(question.because), mono: false });
   list.push({ name: t("approval.noAnswer"), text: t(question.options ? "approval.noAnswerOption" : "approval.noAnswerText"), mono: false });
   return list;
 }

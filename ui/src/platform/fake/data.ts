@@ -1,5 +1,6 @@
 // Sample rows: what an owner with a few weeks of use would have.
 import type { ExecutionRow, GraphRow, GraphStatus, Inspection, Powers, TemplateRow, VersionRow } from "../../generated/types";
+import { DEFAULT } from "./say";
 import { BRANCH, DIGEST, PAGES, REVIEW, SIMPLE } from "./sources";
 
 /** The moment at which the samples stand still. */
@@ -68,9 +69,9 @@ export function sampleVersions(version: number): VersionRow[] {
 
 export const POWERS: Powers = {
   tools: [
-    { tool: "run_command", ruling: "ask", because: "default: commands ask unless a rule says otherwise" },
-    { tool: "read_file", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" },
-    { tool: "search_files", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" },
+    { tool: "run_command", ruling: "ask", because: DEFAULT.command },
+    { tool: "read_file", ruling: "allow", because: DEFAULT.read },
+    { tool: "search_files", ruling: "allow", because: DEFAULT.read },
   ],
   folders: [{ path: "/home/ada/billing", access: "read", problem: null }],
   models: [],

@@ -4,6 +4,7 @@ import type { Commands, DeskEvent, ErrorView, ExecutionDetail, GraphDetail, Popu
 import type { Platform } from "../port";
 import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns, sampleVersions, TEMPLATES, FAILED_AT } from "./data";
 import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
+import { aRule, DEFAULT, say } from "./say";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
 export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full" | "long";
@@ -113,7 +114,7 @@ export class FakeDesk implements Platform {
   }
   #detail(id: string): GraphDetail {
     const { row, source } = this.#graph(id);
-    const powers = source.includes("write_file") ? { ...POWERS, tools: [{ tool: "list_files", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise" } as const, { tool: "write_file", ruling: "ask", because: "default: writing asks unless a rule says otherwise" } as const], folders: [...POWERS.folders, { path: "/home/ada/out", access: "write", problem: null } as const], agents_max: 0 } : POWERS;
+    const powers = source.includes("write_file") ? { ...POWERS, tools: [{ tool: "list_files", ruling: "allow", because: DEFAULT.read } as const, { tool: "write_file", ruling: "ask", because: DEFAULT.write } as const], folders: [...POWERS.folders, { path: "/home/ada/out", access: "write", problem: null } as const], agents_max: 0 } : POWERS;
     return { row: { ...row }, source, inspection: inspect(source), versions: sampleVersions(row.version), powers };
   }
   #make(source: string, name: string): GraphDetail {
@@ -280,7 +281,7 @@ export class FakeDesk implements Platform {
       return this.approvals;
     },
     tool_setting_set: ({ tool, ruling }) => (this.approvals = { ...this.approvals, tools: this.approvals.tools.map((each) => (each.tool === tool ? { ...each, ruling, is_default: false } : each)) }),
-    rule_add: ({ rule }) => (this.approvals = { ...this.approvals, rules: [...this.approvals.rules, { rule_id: this.approvals.rules.length + 1, text: `${rule.ruling} ${rule.tool} ${rule.pattern ?? "everywhere"}`, tool: rule.tool, ruling: rule.ruling, scope: "everywhere", created_at: NOW, last_used_at: null, uses: 0, broken: false }] }),
+    rule_add: ({ rule }) => (this.approvals = { ...this.approvals, rules: [...this.approvals.rules, { rule_id: this.approvals.rules.length + 1, text: aRule(rule.ruling, rule.pattern === null ? rule.tool : say("calls_in_folder", { tool: rule.tool, folder: rule.pattern }), say("rule_everywhere")), tool: rule.tool, ruling: rule.ruling, scope: say("rule_everywhere"), created_at: NOW, last_used_at: null, uses: 0, broken: false }] }),
     rule_delete: ({ rule_id }) => (this.approvals = { ...this.approvals, rules: this.approvals.rules.filter((each) => each.rule_id !== rule_id) }),
     connections_get: () => this.connections,
     pair: ({ address, pairing_code }) => {

@@ -1,4 +1,5 @@
 // Names as long as the limits let them be: with spaces and without, and some from right to left.
+import { asData } from "../../shared/sentence";
 import type { FakeDesk } from "./desk";
 
 const NAME_CHARS_MAX = 120;
@@ -22,8 +23,8 @@ export function lengthen(desk: FakeDesk): void {
   desk.approvals = {
     ...desk.approvals,
     waiting: desk.approvals.waiting.map((question, n) => ({ ...question, graph: long(n), agent: long(n + 1), phase: long(n + 2), project: long(n, 80), connected_agent: long(n + 1, 80) })),
-    tools: desk.approvals.tools.map((tool, n) => ({ ...tool, description: SPOKEN, title: long(n, 60) })),
-    rules: desk.approvals.rules.map((rule, n) => ({ ...rule, text: `allow run_command ["cargo", "${SOLID}"]`, scope: long(n) })),
+    tools: desk.approvals.tools.map((tool, n) => ({ ...tool, description: SPOKEN, title: asData(long(n, 60)) })),
+    rules: desk.approvals.rules.map((rule, n) => ({ ...rule, text: asData(`allow run_command ["cargo", "${SOLID}"]`), scope: asData(long(n)) })),
   };
   desk.models = {
     ...desk.models,

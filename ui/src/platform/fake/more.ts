@@ -1,15 +1,10 @@
 // Sample approvals, connections, models and settings.
-import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, McpView, ModelsView, OfferedRule, SettingsView } from "../../generated/types";
+import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, McpView, ModelsView, Sentence, SettingsView } from "../../generated/types";
+import { asData } from "../../shared/sentence";
 import { NOW, PROJECTS } from "./data";
+import { aRule, DEFAULT, offered, say } from "./say";
 
 const DAY = 86_400_000;
-
-/** The same rule in each scope, as the desktop offers it. */
-const offered = (rule: string, version: number): OfferedRule[] => [
-  { scope: "graph", text: `${rule}, in version ${version} of this Graph` },
-  { scope: "project", text: `${rule}, in this project` },
-  { scope: "everywhere", text: `${rule}, everywhere` },
-];
 
 export const COMMAND_QUESTION: ApprovalQuestion = {
   approval: 7,
@@ -20,11 +15,11 @@ export const COMMAND_QUESTION: ApprovalQuestion = {
   project: "Billing",
   connected_agent: "Claude Code",
   tool: "run_command",
-  title: "Run a command",
+  title: say("tool_run_command"),
   arguments: '{\n  "argv": ["cargo", "test", "--package", "relay", "--locked", "--test", "passes", "--", "--nocapture", "--test-threads", "1", "--format", "terse", "a_second_pass_never_starts_while_one_is_busy", "a_lost_answer_does_not_run_the_command_twice"]\n}',
   effect: { real_path: null, folder: "Billing, server/relay", diff: null, command_line: "cargo test --package relay --locked --test passes -- --nocapture --test-threads 1 --format terse a_second_pass_never_starts_while_one_is_busy a_lost_answer_does_not_run_the_command_twice", host: null, sandboxed: true },
-  because: "default: commands ask unless a rule says otherwise",
-  rules: offered('allow run_command ["cargo", "test", "--package", "relay"]', 14),
+  because: DEFAULT.command,
+  rules: offered(say("calls_exactly", { tool: "run_command", words: "cargo test --package relay" }), 14),
   asked_at: NOW - 165_000,
   seconds_left: 435,
   seconds_total: 600,
@@ -37,7 +32,7 @@ export const DIFF_QUESTION: ApprovalQuestion = {
   approval: 8,
   agent: "Bugs",
   tool: "edit_file",
-  title: "Change a file",
+  title: say("tool_edit_file"),
   arguments: '{\n  "path": "src/relay/pass.rs",\n  "old": "if self.busy.load() { return Ok(()); }\\nself.busy.store(true);",\n  "new": "let Some(_pass) = self.busy.try_enter() else {\\n    return Ok(Pass::Skipped);\\n};"\n}',
   effect: {
     real_path: "/home/ada/billing/src/relay/pass.rs",
@@ -47,8 +42,8 @@ export const DIFF_QUESTION: ApprovalQuestion = {
     host: null,
     sandboxed: null,
   },
-  because: "default: writing asks unless a rule says otherwise",
-  rules: offered("allow edit_file in /home/ada/billing/src/relay", 14),
+  because: DEFAULT.write,
+  rules: offered(say("calls_in_folder", { tool: "edit_file", folder: "/home/ada/billing/src/relay" }), 14),
   seconds_left: 245,
   waiting_behind: 0,
 };
@@ -62,11 +57,11 @@ export const FETCH_QUESTION: ApprovalQuestion = {
   connected_agent: "Claude Desktop",
   project: "Website",
   tool: "http_fetch",
-  title: "Fetch from the network",
+  title: say("tool_http_fetch"),
   arguments: '{\n  "method": "GET",\n  "url": "https://status.example.org/feed.json?since=2026-11-28"\n}',
   effect: { real_path: null, folder: null, diff: null, command_line: null, host: "status.example.org", sandboxed: null },
-  because: "default: the network asks unless a rule says otherwise",
-  rules: [{ scope: "everywhere", text: "allow http_fetch GET status.example.org, everywhere" }],
+  because: DEFAULT.network,
+  rules: [{ scope: "everywhere", text: aRule("allow", say("calls_to_host_by", { tool: "http_fetch", host: "status.example.org", methods: "GET" }), say("rule_everywhere")) }],
   seconds_left: 48,
 };
 
@@ -78,10 +73,10 @@ export const ASK_QUESTION: ApprovalQuestion = {
   connected_agent: null,
   project: null,
   tool: "ask",
-  title: "A question of the Graph",
+  title: asData("318 photos have no place in their data. Name them by day only?"),
   arguments: '"318 photos have no place in their data. Name them by day only?"',
   effect: { real_path: null, folder: null, diff: null, command_line: null, host: null, sandboxed: null },
-  because: "the Graph asks you",
+  because: say("graph_asks"),
   rules: [],
   options: ["By day only", "Leave them as they are", "Stop here"],
 };
@@ -97,29 +92,29 @@ export const BARE_QUESTION: ApprovalQuestion = {
 };
 
 export function sampleApprovals(): ApprovalsView {
-  const tool = (name: string, title: string, description: string, ruling: "allow" | "ask" | "deny", is_default = true, source = "built in") => ({ tool: name, title, description, source, ruling, is_default });
+  const tool = (name: string, title: Sentence, description: string, ruling: "allow" | "ask" | "deny", is_default = true, source = "built in") => ({ tool: name, title, description, source, ruling, is_default });
   return {
     waiting: [COMMAND_QUESTION, FETCH_QUESTION],
     tools: [
-      tool("list_files", "List files", "Names, sizes and times inside granted folders.", "allow"),
-      tool("read_file", "Read a file", "Inside granted folders.", "allow"),
-      tool("search_files", "Search in files", "Inside granted folders.", "allow"),
-      tool("write_file", "Write a file", "Inside folders granted for writing.", "ask"),
-      tool("edit_file", "Change a file", "Inside folders granted for writing; the change is shown as a diff.", "ask"),
-      tool("run_command", "Run a command", "Sandboxed, 60 s, 64 KB of output, empty environment.", "ask"),
-      tool("http_fetch", "Fetch from the network", "Public addresses only, at most 2 MB.", "deny", false),
-      tool("mcp__linear__create_issue", "Create an issue", "Creates an issue in a Linear team.", "ask", true, "linear"),
+      tool("list_files", say("tool_list_files"), "Names, sizes and times inside granted folders.", "allow"),
+      tool("read_file", say("tool_read_file"), "Inside granted folders.", "allow"),
+      tool("search_files", say("tool_search_files"), "Inside granted folders.", "allow"),
+      tool("write_file", say("tool_write_file"), "Inside folders granted for writing.", "ask"),
+      tool("edit_file", say("tool_edit_file"), "Inside folders granted for writing; the change is shown as a diff.", "ask"),
+      tool("run_command", say("tool_run_command"), "Sandboxed, 60 s, 64 KB of output, empty environment.", "ask"),
+      tool("http_fetch", say("tool_http_fetch"), "Public addresses only, at most 2 MB.", "deny", false),
+      tool("mcp__linear__create_issue", say("tool_of_server", { tool: "create_issue", server: "linear" }), "Creates an issue in a Linear team.", "ask", true, "linear"),
     ],
     rules: [
-      { rule_id: 1, text: "allow write_file when path is under Docs/out", tool: "write_file", ruling: "allow", scope: "folder-digest v2", created_at: NOW - 9 * DAY, last_used_at: NOW - 21_600_000, uses: 41, broken: false },
-      { rule_id: 2, text: "deny run_command everywhere", tool: "run_command", ruling: "deny", scope: "project Website", created_at: NOW - 20 * DAY, last_used_at: NOW - 2 * DAY, uses: 3, broken: false },
-      { rule_id: 3, text: "allow http_fetch GET {", tool: "http_fetch", ruling: "allow", scope: "everywhere", created_at: NOW - 30 * DAY, last_used_at: null, uses: 0, broken: true },
+      { rule_id: 1, text: aRule("allow", say("calls_in_folder", { tool: "write_file", folder: "/home/ada/Docs/out" }), say("rule_graph", { version: "2" })), tool: "write_file", ruling: "allow", scope: say("rule_of_graph", { graph: "Folder digest", version: "2" }), created_at: NOW - 9 * DAY, last_used_at: NOW - 21_600_000, uses: 41, broken: false },
+      { rule_id: 2, text: aRule("deny", "run_command", say("rule_project")), tool: "run_command", ruling: "deny", scope: say("rule_of_project", { project: "Website" }), created_at: NOW - 20 * DAY, last_used_at: NOW - 2 * DAY, uses: 3, broken: false },
+      { rule_id: 3, text: say("rule_unreadable"), tool: "", ruling: "deny", scope: asData(""), created_at: NOW - 30 * DAY, last_used_at: null, uses: 0, broken: true },
     ],
     log: [
-      { at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: "default: reading inside granted folders is allowed unless a rule says otherwise", answer: null, waited_ms: null },
-      { at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "allow", because: "owner", answer: "once", waited_ms: 72_000 },
-      { at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: "rule 2: deny run_command everywhere", answer: null, waited_ms: null },
-      { at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "deny", because: "clock", answer: "unanswered", waited_ms: 600_000 },
+      { at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: DEFAULT.read, answer: null, waited_ms: null },
+      { at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "allow", because: asData("owner"), answer: "once", waited_ms: 72_000 },
+      { at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: say("by_rule", { id: "2", rule: aRule("deny", "run_command", say("rule_project")) }), answer: null, waited_ms: null },
+      { at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "deny", because: asData("clock"), answer: "unanswered", waited_ms: 600_000 },
     ],
   };
 }

@@ -1,5 +1,8 @@
 // Events of sample executions, told with seconds since their start.
 import type { FleetEvent, FleetWhat } from "../../generated/types";
+import { aRule, DEFAULT, say } from "./say";
+
+const BY_RULE = say("by_rule", { id: "4", rule: aRule("allow", say("calls_starting", { tool: "run_command", words: "git diff" }), say("rule_everywhere")) });
 
 export class Story {
   readonly events: FleetEvent[] = [];
@@ -42,7 +45,7 @@ export function failedRun(start: number): FleetEvent[] {
   const story = new Story(start);
   story.add(0, { kind: "fleet_started", run_id: "failed", ceiling: 100_000, max_concurrency: 4, seed: 7 });
   story.add(0.1, { kind: "phase", title: "Read" });
-  story.add(0.2, { kind: "tool_call", call: 1, agent: null, tool: "run_command", input: '{"argv":["git","diff","main"]}', ruling: "allow", rule: "rule 4: allow run_command git diff", line: 22 });
+  story.add(0.2, { kind: "tool_call", call: 1, agent: null, tool: "run_command", input: '{"argv":["git","diff","main"]}', ruling: "allow", rule: BY_RULE.text, said: BY_RULE, line: 22 });
   story.add(0.4, { kind: "tool_result", call: 1, ok: true, bytes: 8120, ms: 200, preview: "diff --git a/src/relay/pass.rs b/src/relay/pass.rs" });
   story.agent(1, "Group files", "Read", 0.9, 9.9, 6104, { line: 24 });
   story.add(10, { kind: "phase", title: "Find" });
@@ -57,7 +60,7 @@ export function failedRun(start: number): FleetEvent[] {
   story.agent(7, "Restate 2", "Judge", 62, 71, 1344, { line: 37 });
   story.agent(8, "Bugs 1", "Judge", 70, 96, 6920);
   story.agent(9, "Security 1", "Judge", 70, 181, 8105);
-  story.add(88, { kind: "tool_call", call: 2, agent: 9, tool: "run_command", input: '{"argv":["cargo","test","--package","relay"]}', ruling: "ask", rule: "default: commands ask unless a rule says otherwise", line: 40 });
+  story.add(88, { kind: "tool_call", call: 2, agent: 9, tool: "run_command", input: '{"argv":["cargo","test","--package","relay"]}', ruling: "ask", rule: DEFAULT.command.text, said: DEFAULT.command, line: 40 });
   story.add(88, { kind: "approval_asked", call: 2, approval: 3, seconds_left: 600 });
   story.add(160, { kind: "approval_answered", call: 2, approval: 3, answer: "once", by: "owner", waited_ms: 72_000 });
   story.add(166, { kind: "tool_result", call: 2, ok: true, bytes: 900, ms: 6000, preview: "test result: ok. 12 passed; 0 failed" });
@@ -76,7 +79,7 @@ export function runningRun(start: number): FleetEvent[] {
   const story = new Story(start);
   story.add(0, { kind: "fleet_started", run_id: "running", ceiling: 200_000, max_concurrency: 4, seed: 11 });
   story.add(0.1, { kind: "phase", title: "Read" });
-  story.add(0.2, { kind: "tool_call", call: 1, agent: null, tool: "run_command", input: '{"argv":["git","diff","main"]}', ruling: "allow", rule: "rule 4: allow run_command git diff", line: 22 });
+  story.add(0.2, { kind: "tool_call", call: 1, agent: null, tool: "run_command", input: '{"argv":["git","diff","main"]}', ruling: "allow", rule: BY_RULE.text, said: BY_RULE, line: 22 });
   story.add(0.4, { kind: "tool_result", call: 1, ok: true, bytes: 8120, ms: 200, preview: "diff --git a/src/relay/pass.rs" });
   story.agent(1, "Group files", "Read", 1, 10, 6104, { line: 24 });
   story.add(10, { kind: "phase", title: "Find" });
@@ -96,12 +99,12 @@ export function runningRun(start: number): FleetEvent[] {
     story.add(89, { kind: "model_call", agent: 20 + i, turn: 1, attempt: 1, input: 2900, output: 640, cached: 0, estimated: false, cost: null, ms: 1100 });
   }
   story.add(90, { kind: "agent_text", agent: 20, from: 0, text: "" });
-  story.add(91, { kind: "tool_call", call: 2, agent: 20, tool: "read_file", input: "src/relay/pass.rs, lines 80–160", ruling: "allow", rule: "default: reading inside granted folders is allowed unless a rule says otherwise", line: 40 });
+  story.add(91, { kind: "tool_call", call: 2, agent: 20, tool: "read_file", input: "src/relay/pass.rs, lines 80–160", ruling: "allow", rule: DEFAULT.read.text, said: DEFAULT.read, line: 40 });
   story.add(92, { kind: "tool_result", call: 2, ok: true, bytes: 2200, ms: 3, preview: "fn pass(&self) {" });
   story.add(93, { kind: "agent_text", agent: 20, from: 0, text: "The claim is that a second pass can start while the first one still holds the outbox. The guard on line 96 is set before the await and cleared in the same block, so an early return leaves it set." });
-  story.add(95, { kind: "tool_call", call: 3, agent: 20, tool: "search_files", input: '"busy.store" in src', ruling: "allow", rule: "default: reading inside granted folders is allowed unless a rule says otherwise", line: 40 });
+  story.add(95, { kind: "tool_call", call: 3, agent: 20, tool: "search_files", input: '"busy.store" in src', ruling: "allow", rule: DEFAULT.read.text, said: DEFAULT.read, line: 40 });
   story.add(96, { kind: "agent_text", agent: 20, from: 0, text: "Three writers, one of them outside the guard. I keep the finding: an error between lines 96 and 118 would stop every later pass until" });
-  story.add(97, { kind: "tool_call", call: 4, agent: 21, tool: "run_command", input: '{"argv":["cargo","test"]}', ruling: "ask", rule: "default: commands ask unless a rule says otherwise", line: 40 });
+  story.add(97, { kind: "tool_call", call: 4, agent: 21, tool: "run_command", input: '{"argv":["cargo","test"]}', ruling: "ask", rule: DEFAULT.command.text, said: DEFAULT.command, line: 40 });
   story.add(97, { kind: "approval_asked", call: 4, approval: 7, seconds_left: 600 });
   story.add(98, { kind: "log", text: "2 of 6 findings judged" });
   story.add(100, { kind: "ledger", spent: 92_410, held: 24_600, ceiling: 200_000, cost: 0.41 });
