@@ -4,8 +4,9 @@
 //! capability files; the window's label is checked here once more, and it alone says which question a popup may see and answer.
 //! What is *not* here: what a command does (`device::desk`), except the few that need a window.
 use device::view::{COMMANDS, ErrorView, ExportedFile, POPUP_COMMANDS};
+use domain::wire::said::said;
 use serde_json::{Value, json};
-use tauri::{AppHandle, State, WebviewWindow};
+use tauri::{AppHandle, Manager as _, State, WebviewWindow};
 use tauri_plugin_autostart::ManagerExt as _;
 use tauri_plugin_dialog::DialogExt as _;
 
@@ -71,8 +72,9 @@ fn set_start_at_login(app: &AppHandle, wanted: bool) -> Result<(), ErrorView> {
 }
 
 async fn pick_folder(app: &AppHandle, window: &WebviewWindow) -> Option<String> {
+    let title = app.state::<Shell>().language().say(&said("choose_folder", "Choose a folder", []));
     let (tell, told) = tokio::sync::oneshot::channel();
-    app.dialog().file().set_parent(window).set_title("Choose a folder").pick_folder(move |picked| {
+    app.dialog().file().set_parent(window).set_title(title).pick_folder(move |picked| {
         let _ = tell.send(picked);
     });
     let picked = told.await.ok().flatten()?.into_path().ok()?;
@@ -83,8 +85,9 @@ async fn pick_folder(app: &AppHandle, window: &WebviewWindow) -> Option<String> 
 async fn save_file(app: &AppHandle, window: &WebviewWindow, args: &Value) -> Answer {
     let file = args.get("file").cloned().unwrap_or_default();
     let file: ExportedFile = serde_json::from_value(file).map_err(|e| refused("bad_argument", &format!("The file cannot be read: {e}.")))?;
+    let title = app.state::<Shell>().language().say(&said("save_as", "Save as", []));
     let (tell, told) = tokio::sync::oneshot::channel();
-    app.dialog().file().set_parent(window).set_title("Save as").set_file_name(file.file_name).save_file(move |picked| {
+    app.dialog().file().set_parent(window).set_title(title).set_file_name(file.file_name).save_file(move |picked| {
         let _ = tell.send(picked);
     });
     let Some(path) = told.await.ok().flatten().and_then(|picked| picked.into_path().ok()) else { return Ok(Value::Null) };

@@ -4,6 +4,7 @@
 //! stays in the profile; the file can be deleted. What is *not* here: the relay, which works in either mode.
 use std::path::{Path, PathBuf};
 
+use domain::wire::said::said;
 use tauri::{AppHandle, Manager as _};
 use tauri_plugin_dialog::{DialogExt as _, MessageDialogButtons, MessageDialogKind};
 
@@ -52,14 +53,19 @@ pub fn offer(app: &AppHandle) {
         return tracing::error!("the main window stays blank; graph-deskd works without one");
     }
     let handle = app.clone();
+    let language = app.state::<Shell>().language();
+    let blank = said(
+        "safe_mode_offered",
+        "The window has drawn nothing for 10 seconds. Some graphics drivers leave it blank. In safe mode it is drawn without the \
+         graphics card.\n\nGraph Desk starts again for it; a Graph that runs now is stopped. Commands in the queue wait.",
+        [],
+    );
+    let (start, wait) = (said("safe_mode_start", "Start in safe mode", []), said("safe_mode_wait", "Wait", []));
     app.dialog()
-        .message(
-            "The window has drawn nothing for 10 seconds. Some graphics drivers leave it blank. In safe mode it is drawn without the \
-             graphics card.\n\nGraph Desk starts again for it; a Graph that runs now is stopped. Commands in the queue wait.",
-        )
-        .title("Is the window blank?")
+        .message(language.say(&blank))
+        .title(language.say(&said("safe_mode_title", "Is the window blank?", [])))
         .kind(MessageDialogKind::Warning)
-        .buttons(MessageDialogButtons::OkCancelCustom("Start in safe mode".into(), "Wait".into()))
+        .buttons(MessageDialogButtons::OkCancelCustom(language.say(&start), language.say(&wait)))
         .show(move |agreed| {
             if agreed {
                 if let Err(error) = std::fs::write(choice(&handle.state::<Shell>().desk.config().profile), "") {

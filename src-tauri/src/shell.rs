@@ -17,7 +17,7 @@ use crate::awake::Awake;
 use crate::builtin::Builtin;
 use crate::popups::Popups;
 use crate::tray::{self, Tray};
-use crate::words::{self, Notice};
+use crate::words::{self, Language, Notice};
 use crate::{popups, windows};
 
 /// The window's one event; its payload is a [`DeskEvent`].
@@ -76,6 +76,10 @@ impl Shell {
         held(&self.settings).as_ref().map_or(Theme::System, |settings| settings.theme)
     }
 
+    pub fn language(&self) -> Language {
+        Language::of(held(&self.settings).as_ref().map_or("system", |settings| settings.language.as_str()))
+    }
+
     /// What a popup is told in its address: it may not ask for the settings.
     pub fn look(&self) -> String {
         let settings = held(&self.settings);
@@ -130,7 +134,10 @@ pub async fn carry_news(app: AppHandle, tray: Option<Tray>) {
             match event {
                 DeskEvent::Changed { topic: Topic::Approvals } => approvals.notify_one(),
                 DeskEvent::Changed { topic: Topic::Status } => show_status(&app, tray.as_ref(), &mut awake).await,
-                DeskEvent::Changed { topic: Topic::Settings } => app.state::<Shell>().reload_settings().await,
+                DeskEvent::Changed { topic: Topic::Settings } => {
+                    app.state::<Shell>().reload_settings().await;
+                    show_status(&app, tray.as_ref(), &mut awake).await;
+                }
                 DeskEvent::Changed { topic: Topic::Graphs | Topic::Executions | Topic::Sharing | Topic::Connections | Topic::Models }
                 | DeskEvent::Fleet { .. } => {}
             }
@@ -145,7 +152,7 @@ async fn show_status(app: &AppHandle, tray: Option<&Tray>, awake: &mut Awake) {
     let Ok(status) = app.state::<Shell>().desk.status_get().await else { return };
     awake.follow(!status.running.is_empty());
     if let Some(tray) = tray {
-        tray.show(&status);
+        tray.show(&status, app.state::<Shell>().language());
     }
 }
 
@@ -176,8 +183,10 @@ fn show_popup(app: &AppHandle, question: &ApprovalQuestion) {
 /// The notification server may be slow or missing; `show` says Ok even then. It only accompanies what can be seen elsewhere.
 fn notify(app: &AppHandle, notice: Notice) {
     let app = app.clone();
+    let language = app.state::<Shell>().language();
+    let (title, body) = (language.say(&notice.title), language.say(&notice.body));
     tauri::async_runtime::spawn_blocking(move || {
-        if let Err(error) = app.notification().builder().title(notice.title).body(notice.body).show() {
+        if let Err(error) = app.notification().builder().title(title).body(body).show() {
             tracing::info!(%error, "no notification could be shown");
         }
     });

@@ -2,6 +2,7 @@
 //!
 //! A help, not a need: many desktops have no place for it. Then the app goes on without; starting it again opens its window.
 use device::view::{RelayView, StatusView};
+use domain::wire::said::{Sentence, said};
 use serde_json::json;
 use tauri::image::Image;
 use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
@@ -9,7 +10,8 @@ use tauri::tray::{TrayIcon, TrayIconBuilder};
 use tauri::{AppHandle, Manager as _, Wry};
 
 use crate::shell::{self, Shell};
-use crate::{windows, words};
+use crate::windows;
+use crate::words::{self, Language};
 
 pub const ID: &str = "desk";
 const OPEN: &str = "open";
@@ -24,6 +26,8 @@ pub struct Tray {
     state: MenuItem<Wry>,
     pause: MenuItem<Wry>,
     resume: MenuItem<Wry>,
+    /// The items whose words are always the same.
+    named: [(MenuItem<Wry>, Sentence); 4],
 }
 
 /// `None`, with a line in the log, where there is no tray.
@@ -36,12 +40,13 @@ pub fn build(app: &AppHandle) -> Option<Tray> {
 }
 
 impl Tray {
-    pub fn show(&self, status: &StatusView) {
-        let line = words::tray_line(status);
+    pub fn show(&self, status: &StatusView, language: Language) {
+        let line = language.say(&words::tray_line(status));
         let paused = matches!(status.relay, RelayView::Paused { .. });
-        let shown = self
-            .state
-            .set_text(&line)
+        let mut named = self.named.iter();
+        let shown = named
+            .try_for_each(|(item, sentence)| item.set_text(language.say(sentence)))
+            .and_then(|()| self.state.set_text(&line))
             .and_then(|()| self.pause.set_enabled(!paused))
             .and_then(|()| self.resume.set_enabled(paused))
             .and_then(|()| self.icon.set_tooltip(Some(format!("{} · {line}", words::NAME))));
@@ -52,11 +57,19 @@ impl Tray {
 }
 
 fn build_icon(app: &AppHandle) -> tauri::Result<Tray> {
-    let state = MenuItem::with_id(app, "state", "Starting", false, None::<&str>)?;
-    let pause = MenuItem::with_id(app, PAUSE, "Pause taking commands", true, None::<&str>)?;
-    let resume = MenuItem::with_id(app, RESUME, "Take commands again", false, None::<&str>)?;
-    let open = MenuItem::with_id(app, OPEN, "Open Graph Desk", true, None::<&str>)?;
-    let quit = MenuItem::with_id(app, QUIT, "Quit", true, None::<&str>)?;
+    let language = app.state::<Shell>().language();
+    let item = |id: &str, sentence: &Sentence, enabled: bool| MenuItem::with_id(app, id, language.say(sentence), enabled, None::<&str>);
+    let state = item("state", &said("tray_starting", "Starting", []), false)?;
+    let sentences = [
+        said("tray_open", "Open Graph Desk", []),
+        said("tray_pause", "Pause taking commands", []),
+        said("tray_resume", "Take commands again", []),
+        said("tray_quit", "Quit", []),
+    ];
+    let open = item(OPEN, &sentences[0], true)?;
+    let pause = item(PAUSE, &sentences[1], true)?;
+    let resume = item(RESUME, &sentences[2], false)?;
+    let quit = item(QUIT, &sentences[3], true)?;
     let line = PredefinedMenuItem::separator(app)?;
     let menu = Menu::with_items(app, &[&state, &line, &open, &pause, &resume, &PredefinedMenuItem::separator(app)?, &quit])?;
     let icon = TrayIconBuilder::with_id(ID)
@@ -71,7 +84,9 @@ fn build_icon(app: &AppHandle) -> tauri::Result<Tray> {
             _ => {}
         })
         .build(app)?;
-    Ok(Tray { icon, state, pause, resume })
+    let [opens, pauses, resumes, quits] = sentences;
+    let named = [(open, opens), (pause.clone(), pauses), (resume.clone(), resumes), (quit, quits)];
+    Ok(Tray { icon, state, pause, resume, named })
 }
 
 fn set_paused(app: &AppHandle, paused: bool) {

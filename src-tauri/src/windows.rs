@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use device::view::Theme as ThemeSetting;
+use domain::wire::said::said;
 use tauri::webview::NewWindowResponse;
 use tauri::window::Color;
 use tauri::{AppHandle, Manager, Theme, Url, UserAttentionType, WebviewUrl, WebviewWindow, WebviewWindowBuilder, WindowEvent, Wry};
@@ -129,7 +130,7 @@ pub fn open_popup(app: &AppHandle, approval: u64) -> tauri::Result<()> {
     let (theme, look) = (app.state::<Shell>().theme(), app.state::<Shell>().look());
     let page = WebviewUrl::App(format!("approval.html?{look}").into());
     let window = ours(WebviewWindowBuilder::new(app, &label, page), app, theme)
-        .title("Graph Desk asks")
+        .title(app.state::<Shell>().language().say(&said("popup_title", "Graph Desk asks", [])))
         .inner_size(POPUP_WIDTH, POPUP_HEIGHT)
         .min_inner_size(POPUP_WIDTH, 420.0)
         .always_on_top(true)

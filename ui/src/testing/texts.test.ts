@@ -50,7 +50,7 @@ test("markup holds no words of its own", () => {
 test("every sentence of the desktop has its words in the catalogue: its English, and its German by the test above", () => {
   const root = resolve(SRC, "../..");
   const code = ["crates/agent/src", "crates/device/src", "src-tauri/src"].flatMap((folder) => files(join(root, folder))).filter((path) => path.endsWith(".rs")).map((path) => readFileSync(path, "utf8").split("#[cfg(test)]")[0] ?? "");
-  const made = code.flatMap((text) => [...text.matchAll(/\bsaid\(\s*"([a-z_]+)",\s*"((?:[^"\\]|\\.)*)"/g)].map((match): [string, string] => [`said.${match[1] ?? ""}`, JSON.parse(`"${match[2] ?? ""}"`) as string]));
+  const made = code.flatMap((text) => [...text.matchAll(/\bsaid\(\s*"([a-z_]+)",\s*"((?:[^"\\]|\\[^])*)"/g)].map((match): [string, string] => [`said.${match[1] ?? ""}`, JSON.parse(`"${(match[2] ?? "").replace(/\\\n\s*/g, "")}"`) as string]));
   const calls = code.flatMap((text) => [...text.matchAll(/(?<!fn |\.)\bsaid\(/g)]).length;
   expect(made.length).toBe(calls);
   const kept = Object.fromEntries(Object.entries(en).filter(([key]) => key.startsWith("said.")));
