@@ -51,7 +51,7 @@ pub fn tray_line(status: &StatusView) -> Sentence {
         RelayView::Busy { graph, .. } => said("tray_busy", "Busy with {graph}", [("graph", plain(graph).into())]),
         RelayView::Paused { .. } => said("tray_paused", "Paused: commands wait in the queue", []),
         RelayView::Offline { .. } => said("tray_offline", "Offline: finished work is kept and will be sent", []),
-        RelayView::ServerSays { message, .. } => said("tray_server_says", "The server says: {message}", [("message", plain(message).into())]),
+        RelayView::ServerSays { message, .. } => said("tray_server_says", "The server says: {message}", [("message", message.map(&plain).into())]),
     };
     match status.approvals_waiting {
         0 => relay,

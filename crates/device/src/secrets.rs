@@ -16,6 +16,7 @@ use chacha20poly1305::{
     XChaCha20Poly1305, XNonce,
     aead::{Aead, KeyInit},
 };
+use domain::wire::said::{Sentence, said};
 use serde::{Deserialize, Serialize};
 
 /// Longest the probe of the system's keyring may take: an unlock dialogue nobody answers must not hold up the start.
@@ -395,26 +396,32 @@ impl SecretStore {
     }
 
     /// Which store is in use, what that means and what to do, in words.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Sentence {
         let active = self.read();
         if !active.known {
-            return "The system's keyring is being asked.".into();
+            return said("secrets_unknown", "The system's keyring is being asked.", []);
         }
         match active.store.kind() {
-            SecretKind::Os => "The device token and the model keys are kept in the system's keyring.".into(),
-            SecretKind::EncryptedFile => format!(
-                "The device token and the model keys are kept in an encrypted file ({}), opened by your passphrase.",
-                self.profile.join(FILE).display()
+            SecretKind::Os => said("secrets_os", "The device token and the model keys are kept in the system's keyring.", []),
+            SecretKind::EncryptedFile => said(
+                "secrets_in_file",
+                "The device token and the model keys are kept in an encrypted file ({path}), opened by your passphrase.",
+                [("path", self.profile.join(FILE).display().to_string().into())],
             ),
             SecretKind::Memory | SecretKind::Unknown => {
-                let why = active.keyring_says.as_ref().map(|w| format!(" ({w})")).unwrap_or_default();
-                let file = if SealedFile::exists(&self.profile) {
-                    "open your encrypted file with its passphrase"
-                } else {
-                    "choose an encrypted file with a passphrase"
+                let keyring = match &active.keyring_says {
+                    Some(why) => said("no_keyring_because", "No system keyring is available ({why})", [("why", why.as_str().into())]),
+                    None => said("no_keyring", "No system keyring is available", []),
                 };
-                format!(
-                    "No system keyring is available{why}. Secrets are kept only until you quit. Unlock or install GNOME Keyring, KWallet or KeePassXC, or {file} (graph-deskd: set GRAPH_DESK_PASSPHRASE)."
+                let file = if SealedFile::exists(&self.profile) {
+                    said("open_secrets_file", "open your encrypted file with its passphrase", [])
+                } else {
+                    said("choose_secrets_file", "choose an encrypted file with a passphrase", [])
+                };
+                said(
+                    "secrets_in_memory",
+                    "{keyring}. Secrets are kept only until you quit. Unlock or install GNOME Keyring, KWallet or KeePassXC, or {file} (graph-deskd: set GRAPH_DESK_PASSPHRASE).",
+                    [("keyring", keyring.into()), ("file", file.into())],
                 )
             }
         }

@@ -76,7 +76,7 @@ field: string | null,
  * Position in a Graph's source, counted from 1.
  */
 line: number | null, column: number | null, };
-export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: string, } | { "at": "server_says", message: string, repair: boolean, };
+export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: Sentence, } | { "at": "server_says", message: Sentence, repair: boolean, };
 export type StatusView = { relay: RelayView, running: Array<RunningView>, tokens_today: number, approvals_waiting: number, 
 /**
  * Completions the server has not confirmed yet.
@@ -306,7 +306,7 @@ builtin_offered: boolean, projects: Array<ProjectRow>, agents: Array<AgentRow>, 
 /**
  * The last words of the server or the network, when something is wrong.
  */
-problem: string | null, };
+problem: Sentence | null, };
 export type Pairing = { address: string, owner: string, device_id: string, device_name: string, builtin: boolean, mcp_url: string, };
 export type ProjectRow = { project_id: string, name: string, enabled: boolean, };
 export type AgentRow = { agent_id: string, name: string, kind: string, projects: Array<string>, scopes: Array<string>, created_at: number, last_used_at: number | null, revoked: boolean, };
@@ -314,7 +314,7 @@ export type SecretStoreView = {
 /**
  * `os`, `encrypted_file`, `memory`, or `unknown` while it is being probed.
  */
-kind: string, text: string, };
+kind: string, text: Sentence, };
 export type SecretStoreChoice = { "store": "os" } | { "store": "encrypted_file", passphrase: string, } | { "store": "memory" };
 export type GrantDraft = { name: string, project_ids: Array<string>, 
 /**
@@ -322,7 +322,7 @@ export type GrantDraft = { name: string, project_ids: Array<string>,
  */
 may_run: boolean, };
 export type MintedToken = { token: string, mcp_url: string, claude_code_line: string, };
-export type MadeConnectCode = { code: string, expires_at: number, mcp_url: string, claude_code_line: string, claude_ai_steps: Array<string>, claude_desktop_steps: Array<string>, };
+export type MadeConnectCode = { code: string, expires_at: number, mcp_url: string, claude_code_line: string, };
 export type ModelsView = { providers: Array<ProviderRow>, 
 /**
  * default, fast, strong, local → model.
@@ -411,7 +411,7 @@ export type FolderView = { path: string, access: FolderAccess,
 /**
  * Why it cannot be used now, if so.
  */
-problem: string | null, };
+problem: Sentence | null, };
 export type Theme = "system" | "light" | "dark";
 export type SettingsView = { folders: Array<FolderView>, token_ceiling: number, 
 /**
@@ -423,8 +423,12 @@ cost_ceiling_cents: number, max_concurrency: number, max_tokens_per_call: number
  */
 pickup_instant: boolean, paused: boolean, start_at_login: boolean, keep_in_tray: boolean, tell_asks: boolean, theme: Theme, language: string, retention_days: number, data_folder: string, logs_folder: string, };
 export type SettingsChange = { token_ceiling: number | null, cost_ceiling_cents: number | null, max_concurrency: number | null, max_tokens_per_call: number | null, approval_timeout_s: number | null, pickup_instant: boolean | null, paused: boolean | null, start_at_login: boolean | null, keep_in_tray: boolean | null, tell_asks: boolean | null, theme: Theme | null, language: string | null, retention_days: number | null, };
-export type DoctorReport = { hops: Array<DoctorHop>, summary: string, };
-export type DoctorHop = { name: string, ok: boolean, ms: number | null, text: string, };
+export type DoctorReport = { hops: Array<DoctorHop>, };
+export type DoctorHop = { 
+/**
+ * One of a fixed list, such as `Round trip`; the window has its own words for each.
+ */
+name: string, ok: boolean, ms: number | null, text: Sentence, };
 export type Commands = {
   status_get: { args: {  }; answer: StatusView };
   templates_list: { args: {  }; answer: TemplateRow[] };

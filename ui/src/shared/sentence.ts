@@ -4,7 +4,7 @@ import type { Sentence } from "../generated/types";
 
 export function sentenceText({ code, facts, text }: Sentence): string {
   const words = Object.entries(facts).map(([name, fact]) => [name, typeof fact === "string" ? fact : sentenceText(fact)] as const);
-  return textWith(`said.${code}`, Object.fromEntries(words)) ?? text;
+  return textWith(code.startsWith("error.") ? code : `said.${code}`, Object.fromEntries(words)) ?? text;
 }
 
 /** Somebody else's words, or those of an older desktop: shown as they are. */

@@ -63,7 +63,7 @@ test("names, results and errors are always text", async () => {
   const poison = (desk: FakeDesk) => {
     for (const { row } of desk.graphs) Object.assign(row, { name: evil, description: evil, slug: "evil", gained: [{ what: "tool", name: evil }] });
     for (const run of desk.runs) Object.assign(run, { graph: evil });
-    desk.connections = { ...desk.connections, problem: evil, projects: desk.connections.projects.map((project) => ({ ...project, name: evil })), agents: desk.connections.agents.map((agent) => ({ ...agent, name: evil })) };
+    desk.connections = { ...desk.connections, problem: asData(evil), projects: desk.connections.projects.map((project) => ({ ...project, name: evil })), agents: desk.connections.agents.map((agent) => ({ ...agent, name: evil })) };
     desk.approvals = { ...desk.approvals, waiting: desk.approvals.waiting.map((question) => ({ ...question, graph: evil, agent: evil, arguments: evil, because: asData(evil), rules: [{ scope: "everywhere", text: asData(evil) }], effect: { ...question.effect, command_line: null, folder: evil } })) };
   };
   for (const place of ["graphs", "runs", "sharing", "approvals", "connections"] as const) {

@@ -8,7 +8,10 @@ use domain::{
     AgentId, Timestamp,
     limits::{CONNECT_CODE_TTL_MS, NAME_CHARS_MAX},
     text::{SCOPE_READ, SCOPE_RUN},
-    wire::relay::{ConnectedAgent, GrantRequest, PairRequest},
+    wire::{
+        relay::{ConnectedAgent, GrantRequest, PairRequest},
+        said::Sentence,
+    },
 };
 
 use super::{
@@ -35,7 +38,7 @@ const AGENTS_AWAITED_EVERY: Duration = Duration::from_secs(4);
 pub(super) struct Agents {
     list: Vec<ConnectedAgent>,
     asked_at: Option<Timestamp>,
-    problem: Option<String>,
+    problem: Option<Sentence>,
 }
 
 impl Desk {
@@ -175,14 +178,7 @@ impl Desk {
         let expires_at = text(&["expires_at"]).and_then(|t| Timestamp::parse(&t)).unwrap_or_else(|| self.config.clock.now());
         let address = self.store.pairing()?.map(|p| p.address).unwrap_or_default();
         let url = text(&["url", "sign_in_url"]).unwrap_or(address);
-        Ok(MadeConnectCode {
-            code,
-            expires_at: expires_at.ms(),
-            mcp_url: url,
-            claude_code_line: String::new(),
-            claude_ai_steps: Vec::new(),
-            claude_desktop_steps: Vec::new(),
-        })
+        Ok(MadeConnectCode { code, expires_at: expires_at.ms(), mcp_url: url, claude_code_line: String::new() })
     }
 
     pub async fn agent_revoke(self: &Arc<Self>, agent_id: String) -> Result<ConnectionsView, ErrorView> {
@@ -205,7 +201,7 @@ impl Desk {
         match token.map_err(|e| error("internal", format!("The device token could not be read: {e}.")))?? {
             Some(token) => self.relay.connect(Some(Link { address: pairing.address, device: pairing.device_id, token: Token::new(token) })),
             None => {
-                lock(&self.agents).problem = Some(no_token(&self.config.secrets.text()));
+                lock(&self.agents).problem = Some(no_token(&self.config.secrets.text()).into());
                 tracing::warn!("paired with {}, but its device token is not in the secret store; pair again", pairing.address);
                 self.relay.connect(None);
             }
@@ -231,7 +227,7 @@ impl Desk {
         }
         match self.store.pairing()? {
             None => Err(error("not_paired", "No Graph Queue is paired. Pair one in Connections first.")),
-            Some(_) => Err(error("no_device_token", no_token(&self.config.secrets.text()))),
+            Some(_) => Err(no_token(&self.config.secrets.text())),
         }
     }
 
@@ -277,7 +273,7 @@ impl Desk {
         let before = (known.list.iter().map(|a| (a.agent_id, a.revoked_at, a.last_used_at)).collect::<Vec<_>>(), known.problem.take());
         match answer {
             Ok(listed) => known.list = listed.agents,
-            Err(e) => known.problem = Some(capital(&format!("{e}."))),
+            Err(e) => known.problem = Some(ask_error(e).into()),
         }
         let after = (known.list.iter().map(|a| (a.agent_id, a.revoked_at, a.last_used_at)).collect::<Vec<_>>(), known.problem.clone());
         drop(known);
@@ -366,26 +362,12 @@ fn grant_of(draft: &GrantDraft) -> Result<GrantRequest, ErrorView> {
 }
 
 fn connect_code(code: String, expires_at: Timestamp, mcp_url: String) -> MadeConnectCode {
-    let custom = |client: &str| {
-        vec![
-            format!("In {client} open Settings → Connectors → Add custom connector."),
-            format!("Name it Graph Queue and paste the address {mcp_url}."),
-            "Choose Connect. A page of your Graph Queue opens.".to_owned(),
-            format!("Type the code {code} there, look at what is asked for, and choose Allow."),
-        ]
-    };
-    MadeConnectCode {
-        claude_ai_steps: custom("Claude.ai"),
-        claude_desktop_steps: custom("Claude Desktop"),
-        claude_code_line: format!("claude mcp add --transport http graph-queue {mcp_url}"),
-        code,
-        expires_at: expires_at.ms(),
-        mcp_url,
-    }
+    MadeConnectCode { claude_code_line: format!("claude mcp add --transport http graph-queue {mcp_url}"), code, expires_at: expires_at.ms(), mcp_url }
 }
 
-fn no_token(secrets: &str) -> String {
-    format!("The device token is missing, so Graph Queue cannot be asked. Pair again; finished work is kept and will be delivered. {secrets}")
+fn no_token(secrets: &Sentence) -> ErrorView {
+    let missing = "The device token is missing, so Graph Queue cannot be asked. Pair again; finished work is kept and will be delivered.";
+    error("no_device_token", format!("{missing} {secrets}"))
 }
 
 /// What the queue or the network said.
@@ -395,10 +377,10 @@ pub(super) fn ask_error(e: AskError) -> ErrorView {
         AskError::Unreachable(_) => {
             error("queue_unreachable", format!("{words}. Nothing was changed. Check the address and that Graph Queue runs, then try again."))
         }
-        AskError::NotOurs { .. } => error("not_a_queue", format!("{words}.")),
+        AskError::NotOurs { status } => error("not_a_queue", format!("{words}.")).with("status", status),
         AskError::Refused { code, .. } => error(code, format!("{words}.")),
         AskError::Unauthorized { .. } => error("unauthorized", format!("{words}.")),
-        AskError::TooMany { .. } => error("too_many", format!("{words}. Try again in a minute.")),
+        AskError::TooMany { message, .. } => error("too_many", format!("{words}. Try again in a minute.")).with("why", message),
     }
 }
 

@@ -1,4 +1,6 @@
 //! Refusals in words. What happened, what it means, what to do; the code is for programs and for the window's table of texts.
+use domain::wire::said::Sentence;
+
 use crate::{
     secrets::SecretError,
     store::{GraphError, SharingError, StoreError},
@@ -14,6 +16,14 @@ impl ErrorView {
     pub(crate) fn with(mut self, name: &str, fact: impl ToString) -> Self {
         self.facts.insert(name.to_owned(), fact.to_string());
         self
+    }
+}
+
+/// A refusal told among other sentences: the window has its words under `error.<code>`.
+impl From<ErrorView> for Sentence {
+    fn from(error: ErrorView) -> Self {
+        let facts = error.facts.into_iter().chain([("detail".to_owned(), error.message.clone())]);
+        Self { code: format!("error.{}", error.code), facts: facts.map(|(name, fact)| (name, fact.into())).collect(), text: error.message }
     }
 }
 

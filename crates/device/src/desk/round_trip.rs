@@ -9,7 +9,10 @@ use bytes::Bytes;
 use domain::{
     GraphSessionId, ProjectId, Timestamp,
     text::{SCOPE_READ, SCOPE_RUN},
-    wire::relay::{AgentTokenAnswer, GrantRequest, SessionStatus},
+    wire::{
+        relay::{AgentTokenAnswer, GrantRequest, SessionStatus},
+        said::{Sentence, said},
+    },
 };
 use http::header;
 use serde_json::{Value, json};
@@ -43,22 +46,25 @@ struct Made {
 impl Desk {
     pub(super) async fn hops_round_trip(self: &Arc<Self>, client: &QueueClient) -> Vec<DoctorHop> {
         if lock(&self.driver).is_none() {
-            return vec![hop("Round trip", true, None, "Not tried: no desktop runs with this profile. Start it, then ask again.".into())];
+            let text = said("hop_trip_nobody", "Not tried: no desktop runs with this profile. Start it, then ask again.", []);
+            return vec![hop("Round trip", true, None, text)];
         }
         if let Some(busy) = self.relay.status().busy {
-            return vec![hop("Round trip", true, None, format!("Not tried: {} is running. Ask again when it has ended.", busy.graph))];
+            let text = said("hop_trip_busy", "Not tried: {graph} is running. Ask again when it has ended.", [("graph", busy.graph.into())]);
+            return vec![hop("Round trip", true, None, text)];
         }
         let started = Instant::now();
         let (mut made, mut hops) = (None, Vec::new());
         let went = self.travel(client, &mut made, &mut hops).await;
         if let Err(error) = went {
-            hops.push(hop("Round trip", false, Some(started), error.message));
+            hops.push(hop("Round trip", false, Some(started), error.into()));
         }
         if let Some(Err(error)) = match made {
             Some(made) => Some(self.take_away(client, &made).await),
             None => None,
         } {
-            let text = format!("{} The project \"{NAME}\" and its agent may be left; remove them in Connections.", error.message);
+            let facts = [("error", Sentence::from(error).into()), ("name", NAME.into())];
+            let text = said("hop_tidy", "{error} The project \"{name}\" and its agent may be left; remove them in Connections.", facts);
             hops.push(hop("Tidying up", false, None, text));
         }
         hops
@@ -68,13 +74,13 @@ impl Desk {
         let started = Instant::now();
         let made = made.insert(self.make(client).await?);
         self.relay.sync_metadata().await.map_err(|e| super::error("internal", format!("The shared Graph was not told: {e}.")))?;
-        hops.push(hop("Sharing", true, Some(started), "The queue took a project, a Graph and an agent for this check.".into()));
+        hops.push(hop("Sharing", true, Some(started), said("hop_sharing", "The queue took a project, a Graph and an agent for this check.", [])));
 
         let started = Instant::now();
         let arguments = json!({"graph_session_id": made.graph, "idempotency_key": format!("doctor-{}", made.agent.agent_id)});
         let ticket = self.tool(&made.agent, "run_graph_session", arguments).await?;
         let command = ticket["command_id"].as_str().unwrap_or_default().to_owned();
-        hops.push(hop("Ticket", true, Some(started), "Queued over MCP, as Claude does it.".into()));
+        hops.push(hop("Ticket", true, Some(started), said("hop_ticket", "Queued over MCP, as Claude does it.", [])));
 
         let run = loop {
             let run = self.tool(&made.agent, "get_graph_run", json!({"command_id": command, "wait_seconds": 20})).await?;
@@ -82,24 +88,32 @@ impl Desk {
                 break run;
             }
             if started.elapsed() > PATIENCE {
-                let why = run["waiting"]["text"].as_str().unwrap_or("The relay did not take it").trim_end_matches('.');
-                hops.push(hop("Pickup", false, Some(started), format!("{why}. The queue has the command and this desktop did not run it.")));
+                let why = match run["waiting"]["text"].as_str() {
+                    Some(words) => words.trim_end_matches('.').into(),
+                    None => said("hop_pickup_untaken", "The relay did not take it", []),
+                };
+                let late = said("hop_pickup_late", "{why}. The queue has the command and this desktop did not run it.", [("why", why.into())]);
+                hops.push(hop("Pickup", false, Some(started), late));
                 return Ok(());
             }
         };
         let waited = run["pickup_wait_ms"].as_u64();
-        hops.push(DoctorHop { ms: waited, ..hop("Pickup", waited.is_some(), None, "The relay heard of the command and claimed it.".into()) });
+        let claimed = said("hop_pickup", "The relay heard of the command and claimed it.", []);
+        hops.push(DoctorHop { ms: waited, ..hop("Pickup", waited.is_some(), None, claimed) });
         let at = |name: &str| run["times"][name].as_str().and_then(Timestamp::parse);
         let ran = at("started_at").zip(at("ended_at")).and_then(|(from, to)| u64::try_from(to.since_ms(from)).ok());
         let ended = match run["status"].as_str() {
-            Some("completed") => hop("Run and result", true, None, "The Graph ran here, and its result came back through the queue.".into()),
+            Some("completed") => {
+                hop("Run and result", true, None, said("hop_run", "The Graph ran here, and its result came back through the queue.", []))
+            }
             status => {
                 let error = run["error"].as_str().or(status).unwrap_or("it has no state");
-                hop("Run and result", false, None, format!("The Graph did not complete: {}.", error.trim_end_matches('.')))
+                let facts = [("error", error.trim_end_matches('.').into())];
+                hop("Run and result", false, None, said("hop_run_broken", "The Graph did not complete: {error}.", facts))
             }
         };
         hops.push(DoctorHop { ms: ran, ..ended });
-        hops.push(hop("Round trip", true, Some(started), "From Claude's ticket to the result it reads.".into()));
+        hops.push(hop("Round trip", true, Some(started), said("hop_trip", "From Claude's ticket to the result it reads.", [])));
         Ok(())
     }
 

@@ -109,7 +109,7 @@ impl Desk {
                 Access::Read => FolderAccess::Read,
                 Access::Write => FolderAccess::Write,
             },
-            problem: Toolbox::check_grant(grant, &excluded).err().map(|refused| folder_error(&refused).message),
+            problem: Toolbox::check_grant(grant, &excluded).err().map(|refused| folder_error(&refused).into()),
         };
         Ok(self.store.folders()?.iter().map(view).collect())
     }
@@ -123,10 +123,12 @@ pub(super) fn access_of(access: FolderAccess) -> Access {
 }
 
 fn folder_error(refused: &GrantRefused) -> ErrorView {
-    let code = match refused {
-        GrantRefused::NotAbsolute(_) => "folder_not_absolute",
-        GrantRefused::NotAFolder { .. } => "folder_unusable",
-        GrantRefused::ContainsOwnData { .. } | GrantRefused::IsOwnData { .. } => "folder_is_own_data",
+    let words = super::errors::capital(&format!("{refused}."));
+    let error = match refused {
+        GrantRefused::NotAbsolute(_) => error("folder_not_absolute", words),
+        GrantRefused::NotAFolder { path, why } => error("folder_unusable", words).with("path", path.display()).with("why", why),
+        GrantRefused::ContainsOwnData { path, own } => error("folder_holds_own_data", words).with("path", path.display()).with("own", own.display()),
+        GrantRefused::IsOwnData { path } => error("folder_is_own_data", words).with("path", path.display()),
     };
-    ErrorView { field: Some("path".into()), ..error(code, super::errors::capital(&format!("{refused}."))) }
+    ErrorView { field: Some("path".into()), ..error }
 }

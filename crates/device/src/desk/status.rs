@@ -1,4 +1,6 @@
 //! The status bar: what the relay does, what runs, what waits.
+use domain::wire::said::said;
+
 use super::Desk;
 use crate::view::{ErrorView, RelayView, RunningView, StatusView};
 
@@ -36,7 +38,8 @@ impl Desk {
         match self.relay.status().view() {
             // Paired, but without its token the relay has nobody to ask: pairing again mends it.
             RelayView::NotConnected if is_paired => {
-                RelayView::ServerSays { message: "The device token is missing. Pair again in Connections.".into(), repair: true }
+                let message = said("relay_no_token", "The device token is missing. Pair again in Connections.", []);
+                RelayView::ServerSays { message, repair: true }
             }
             view => view,
         }

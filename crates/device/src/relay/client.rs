@@ -10,7 +10,10 @@ use domain::{
     AgentId, CommandId, DeviceId, ExecutionId, GraphSessionId, ProjectId, Timestamp,
     limits::{CONTROL_HOLD_MS_MAX, DOORBELL_HOLD_MS_MAX, REQUEST_TIMEOUT_MS},
     text::{RELAY_VERSION, RELAY_VERSION_HEADER, cut_chars},
-    wire::relay as wire,
+    wire::{
+        relay as wire,
+        said::{Sentence, said},
+    },
 };
 use http::{Method, StatusCode, header};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -66,24 +69,67 @@ pub struct Link {
     pub token: Token,
 }
 
-/// Why a question has no answer. The words are for the owner.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a question has no answer. The words are for the owner: [`AskError::sentence`].
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskError {
-    #[error(transparent)]
-    Unreachable(#[from] TransportError),
+    Unreachable(TransportError),
     /// Something else answered: a captive portal, a proxy, another program.
-    #[error("the answer (HTTP {status}) does not come from Graph Queue; a network in between may want a sign-in")]
-    NotOurs { status: u16 },
+    NotOurs {
+        status: u16,
+    },
     /// The server's own words. `state` is the command's state that stands, on a refused start.
-    #[error("{message}")]
-    Refused { status: u16, code: String, message: String, retryable: bool, state: Option<String> },
-    #[error("Graph Queue no longer accepts this device ({message}). Pair it again; finished work is kept and will be delivered.")]
-    Unauthorized { message: String },
-    #[error("Graph Queue asks to wait: {message}")]
-    TooMany { retry_after_ms: Option<u64>, message: String },
+    Refused {
+        status: u16,
+        code: String,
+        message: String,
+        retryable: bool,
+        state: Option<String>,
+    },
+    Unauthorized {
+        message: String,
+    },
+    TooMany {
+        retry_after_ms: Option<u64>,
+        message: String,
+    },
+}
+
+impl std::error::Error for AskError {}
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence().text)
+    }
+}
+impl From<TransportError> for AskError {
+    fn from(e: TransportError) -> Self {
+        Self::Unreachable(e)
+    }
 }
 
 impl AskError {
+    /// What the server or the network itself said is data.
+    pub fn sentence(&self) -> Sentence {
+        match self {
+            Self::Unreachable(TransportError::TimedOut(seconds)) => {
+                said("no_answer_within", "no answer within {seconds} s", [("seconds", (*seconds).into())])
+            }
+            Self::Unreachable(e) => e.to_string().into(),
+            Self::NotOurs { status } => said(
+                "answer_not_ours",
+                "the answer (HTTP {status}) does not come from Graph Queue; a network in between may want a sign-in",
+                [("status", u64::from(*status).into())],
+            ),
+            Self::Refused { message, .. } => message.as_str().into(),
+            Self::Unauthorized { message } => said(
+                "device_not_accepted",
+                "Graph Queue no longer accepts this device ({message}). Pair it again; finished work is kept and will be delivered.",
+                [("message", message.as_str().into())],
+            ),
+            Self::TooMany { message, .. } => {
+                said("queue_asks_to_wait", "Graph Queue asks to wait: {message}", [("message", message.as_str().into())])
+            }
+        }
+    }
     /// The server refused this very request, and waiting will not change that.
     pub const fn is_final(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
 //! What the relay tells of itself: for the status bar and the sharing place.
-use domain::{ExecutionId, Timestamp};
+use domain::{ExecutionId, Timestamp, wire::said::Sentence};
 
 use super::client::AskError;
 use crate::view::RelayView;
@@ -31,7 +31,7 @@ pub struct Busy {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trouble {
     pub since: Timestamp,
-    pub words: String,
+    pub words: Sentence,
     /// The server answers, but refuses this device: only pairing again helps.
     pub repair: bool,
     /// Nobody answers, or not the queue.
@@ -61,7 +61,7 @@ impl RelayStatus {
         };
         let repair = matches!(error, AskError::Unauthorized { .. });
         let since = self.trouble.as_ref().filter(|t| t.offline == offline).map_or(now, |t| t.since);
-        self.trouble = Some(Trouble { since, words: error.to_string(), repair, offline });
+        self.trouble = Some(Trouble { since, words: error.sentence(), repair, offline });
         if !offline {
             self.last_contact = Some(now);
         }

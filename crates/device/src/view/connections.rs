@@ -1,4 +1,5 @@
 //! Connections: pairing, projects, connected agents.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -11,7 +12,7 @@ pub struct ConnectionsView {
     pub agents: Vec<AgentRow>,
     pub secrets: SecretStoreView,
     /// The last words of the server or the network, when something is wrong.
-    pub problem: Option<String>,
+    pub problem: Option<Sentence>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -47,7 +48,7 @@ pub struct AgentRow {
 pub struct SecretStoreView {
     /// `os`, `encrypted_file`, `memory`, or `unknown` while it is being probed.
     pub kind: String,
-    pub text: String,
+    pub text: Sentence,
 }
 
 #[derive(Debug, Clone, Deserialize, TS)]
@@ -80,6 +81,4 @@ pub struct MadeConnectCode {
     pub expires_at: i64,
     pub mcp_url: String,
     pub claude_code_line: String,
-    pub claude_ai_steps: Vec<String>,
-    pub claude_desktop_steps: Vec<String>,
 }

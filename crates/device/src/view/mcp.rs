@@ -1,4 +1,5 @@
 //! The MCP servers the owner added.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -88,13 +89,13 @@ pub struct McpValueDraft {
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct DoctorReport {
     pub hops: Vec<DoctorHop>,
-    pub summary: String,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct DoctorHop {
+    /// One of a fixed list, such as `Round trip`; the window has its own words for each.
     pub name: String,
     pub ok: bool,
     pub ms: Option<u64>,
-    pub text: String,
+    pub text: Sentence,
 }

@@ -1,4 +1,5 @@
 //! Settings and the Doctor.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -14,7 +15,7 @@ pub struct FolderView {
     pub path: String,
     pub access: FolderAccess,
     /// Why it cannot be used now, if so.
-    pub problem: Option<String>,
+    pub problem: Option<Sentence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]

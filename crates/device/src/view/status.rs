@@ -1,4 +1,5 @@
 //! The status bar.
+use domain::wire::said::Sentence;
 use serde::Serialize;
 use ts_rs::TS;
 
@@ -22,11 +23,11 @@ pub enum RelayView {
     /// No answer since then; runs go on, endings wait in the outbox.
     Offline {
         since: i64,
-        why: String,
+        why: Sentence,
     },
     /// The server refuses this device; the owner must act.
     ServerSays {
-        message: String,
+        message: Sentence,
         repair: bool,
     },
 }

@@ -114,7 +114,7 @@ async fn pairing_anew_after_a_401_keeps_the_identity_and_delivers_everything() {
     world.queue.state().token = "another-token".into();
     world.until("the device is refused", |w| matches!(w.relay.status().view(), RelayView::Busy { .. }) && w.relay.status().trouble.is_some()).await;
     let trouble = world.relay.status().trouble.unwrap();
-    assert!(trouble.repair && trouble.words.contains("Pair it again"), "{}", trouble.words);
+    assert!(trouble.repair && trouble.words.text.contains("Pair it again"), "{}", trouble.words);
     world.relay.connect(Some(Link { address: "https://queue.test".into(), device: device_id(), token: Token::new("another-token") }));
     for command in commands {
         assert_eq!(world.until_terminal(command).await, "completed/done");

@@ -890,9 +890,6 @@ export const de: Readonly<Record<TextKey, string>> = {
 
   "secrets.title": "Geheimnisse",
   "secrets.change": "Ändern…",
-  "secrets.is.os": "Das Geräte-Token und die Schlüssel der Modelle liegen im Schlüsselbund des Systems.",
-  "secrets.is.encrypted_file": "Das Geräte-Token und die Schlüssel der Modelle liegen in einer verschlüsselten Datei, die Ihre Passphrase öffnet.",
-  "secrets.is.unknown": "Der Schlüsselbund des Systems wird gefragt.",
   "secrets.where": "Wo Geheimnisse liegen",
   "secrets.useThis": "Dies nehmen",
   "secrets.os": "Schlüsselbund des Systems",

@@ -890,9 +890,6 @@ export const en = {
 
   "secrets.title": "Secrets",
   "secrets.change": "Change…",
-  "secrets.is.os": "The device token and the model keys are kept in the system’s keyring.",
-  "secrets.is.encrypted_file": "The device token and the model keys are kept in an encrypted file, opened by your passphrase.",
-  "secrets.is.unknown": "The system’s keyring is being asked.",
   "secrets.where": "Where secrets are kept",
   "secrets.useThis": "Use this",
   "secrets.os": "System keyring",

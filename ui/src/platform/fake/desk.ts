@@ -96,7 +96,7 @@ export class FakeDesk implements Platform {
     const empty = this.mood === "empty";
     const running = this.runs.filter((run) => run.state === "running");
     return {
-      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
+      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: say("no_answer_within", { seconds: "30" }) } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
       running: running.map((run) => ({ execution_id: run.execution_id, graph: run.graph, agents_running: 3, agents_waiting: 12, asking: run.asking, since: run.started_at })),
       tokens_today: empty ? 0 : 212_480,
       approvals_waiting: this.approvals.waiting.length,
@@ -323,7 +323,7 @@ export class FakeDesk implements Platform {
     folder_pick: () => "/home/ada/photos",
     folder_add: ({ path, access }) => (this.settings = { ...this.settings, folders: [...this.settings.folders, { path, access, problem: null }] }),
     folder_remove: ({ path }) => (this.settings = { ...this.settings, folders: this.settings.folders.filter((each) => each.path !== path) }),
-    secret_store_choose: ({ choice }) => (this.connections = { ...this.connections, secrets: { kind: choice.store, text: "Secrets are where you chose." } }),
+    secret_store_choose: ({ choice }) => (this.connections = { ...this.connections, secrets: { kind: choice.store, text: say("secrets_os") } }),
     doctor_run: () => DOCTOR,
     file_save: ({ file }) => `/home/ada/${file.file_name}`,
     window_ready: () => null,
@@ -345,6 +345,6 @@ export class FakeDesk implements Platform {
     return this.connections;
   }
   #code() {
-    return { code: "K7QF-3M9T", expires_at: NOW + 552_000, mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: "claude mcp add --transport http graph-queue http://127.0.0.1:47821/mcp", claude_ai_steps: [], claude_desktop_steps: [] };
+    return { code: "K7QF-3M9T", expires_at: NOW + 552_000, mcp_url: "http://127.0.0.1:47821/mcp", claude_code_line: "claude mcp add --transport http graph-queue http://127.0.0.1:47821/mcp" };
   }
 }

@@ -133,7 +133,7 @@ export function sampleConnections(): ConnectionsView {
       agent("a4", "MCP Inspector", "oauth", ["Website"], ["osfoundry:read"], 0, null),
       agent("a5", "Old laptop", "token", ["Website"], ["osfoundry:read", "osfoundry:run"], 90, 40 * DAY, true),
     ],
-    secrets: { kind: "os", text: "Secrets are in the system keyring." },
+    secrets: { kind: "os", text: say("secrets_os") },
     problem: null,
   };
 }
@@ -177,7 +177,7 @@ export function sampleSettings(): SettingsView {
     folders: [
       { path: "/home/ada/billing", access: "write", problem: null },
       { path: "/home/ada/notes", access: "read", problem: null },
-      { path: "/mnt/share/handbook", access: "read", problem: "The folder is not there now. It may be a drive that is not connected." },
+      { path: "/mnt/share/handbook", access: "read", problem: say("error.folder_unusable", { path: "/mnt/share/handbook", why: "no such file or directory" }) },
     ],
     token_ceiling: 200_000,
     cost_ceiling_cents: 0,
@@ -199,12 +199,11 @@ export function sampleSettings(): SettingsView {
 
 export const DOCTOR: DoctorReport = {
   hops: [
-    { name: "Profile", ok: true, ms: 1, text: "/home/ada/.local/share/graph-desk can be written." },
-    { name: "Secrets", ok: true, ms: null, text: "The device token and the model keys are kept in the system's keyring." },
-    { name: "Script runner", ok: true, ms: 81, text: "graph-vm starts and reads a Graph." },
-    { name: "Graph Queue", ok: true, ms: 12, text: "http://127.0.0.1:47821 answers and knows 4 projects." },
-    { name: "Relay", ok: true, ms: null, text: "Takes commands of 3 projects, at once." },
-    { name: "Pickup", ok: false, ms: 30_000, text: "No doorbell rang within 30 s. The queue has the command and this desktop did not run it." },
+    { name: "Profile", ok: true, ms: 1, text: say("hop_profile", { path: "/home/ada/.local/share/graph-desk" }) },
+    { name: "Secrets", ok: true, ms: null, text: say("secrets_os") },
+    { name: "Script runner", ok: true, ms: 81, text: say("hop_scripts") },
+    { name: "Graph Queue", ok: true, ms: 12, text: say("hop_queue", { address: "http://127.0.0.1:47821", n: "4" }) },
+    { name: "Relay", ok: true, ms: null, text: say("hop_relay", { n: "3" }) },
+    { name: "Pickup", ok: false, ms: 30_000, text: say("hop_pickup_late", { why: "No doorbell rang within 30 s" }) },
   ],
-  summary: "Broken: Pickup.",
 };

@@ -57,7 +57,7 @@ pub fn folders(settings: &Value) -> String {
         return "Tools see no folder.".into();
     }
     let lines = folders.iter().map(|f| {
-        let problem = f["problem"].as_str().map(|p| format!("  ({})", plain(p))).unwrap_or_default();
+        let problem = f["problem"]["text"].as_str().map(|p| format!("  ({})", plain(p))).unwrap_or_default();
         format!("{:<6} {}{problem}", text(f, "access"), plain(text(f, "path")))
     });
     format!("Tools may see:\n{}", lines.collect::<Vec<_>>().join("\n"))
@@ -138,8 +138,8 @@ pub fn status(status: &Value) -> String {
         "ready" => "Ready".to_owned(),
         "busy" => format!("Busy with {} since {}", plain(text(relay, "graph")), when(relay["since"].as_i64())),
         "paused" => format!("Paused since {}: commands stay queued", when(relay["since"].as_i64())),
-        "offline" => format!("Offline since {}: {}", when(relay["since"].as_i64()), plain(text(relay, "why"))),
-        _ => format!("The server says: {}", plain(text(relay, "message"))),
+        "offline" => format!("Offline since {}: {}", when(relay["since"].as_i64()), plain(text(&relay["why"], "text"))),
+        _ => format!("The server says: {}", plain(text(&relay["message"], "text"))),
     }];
     if let Some(queue) = status["queue"].as_str() {
         lines.push(format!("Graph Queue        {}", plain(queue)));
@@ -161,9 +161,15 @@ pub fn doctor(report: &Value) -> String {
     let lines = hops.iter().map(|hop| {
         let mark = if hop["ok"] == true { "ok    " } else { "broken" };
         let ms = hop["ms"].as_u64().map(|ms| format!(" ({ms} ms)")).unwrap_or_default();
-        format!("{mark} {}{ms}: {}", text(hop, "name"), plain(text(hop, "text")))
+        format!("{mark} {}{ms}: {}", text(hop, "name"), plain(text(&hop["text"], "text")))
     });
-    format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), text(report, "summary"))
+    let broken: Vec<&str> = hops.iter().filter(|hop| hop["ok"] != true).map(|hop| text(hop, "name")).collect();
+    let summary = match broken.as_slice() {
+        [] => "Every hop works.".to_owned(),
+        [one] => format!("Broken: {one}."),
+        more => format!("Broken: {}. Mend the first one first.", more.join(", ")),
+    };
+    format!("{}\n{summary}", lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn when(ms: Option<i64>) -> String {
