@@ -6,6 +6,11 @@ pub const PROJECT_NOT_FOUND: &str = "Project not found or access removed";
 pub const SESSION_NOT_FOUND: &str = "Graph session not found or not shared with this agent";
 pub const NOT_SHARED: &str = "Graph session is no longer shared with this project";
 pub const RESTARTED: &str = "The desktop restarted while this run was in progress";
+pub const STOPPED: &str = "The execution was stopped. What it had done stays done.";
+pub const QUIT: &str = "The app was quit while this ran.";
+pub const OVERRAN: &str = "A model used more tokens than it was allowed; the execution was ended.";
+pub const NOTHING_RAN: &str = "Cancelled before it began: nothing ran.";
+pub const DELETED: &str = "The Graph is gone: it was deleted before it could start.";
 /// Description of `run_graph_session`.
 pub const RUN_GRAPH_SESSION: &str = "Queue a Graph run on the owner's online desktop in a connected project. Retrieve progress and result with get_graph_run. The desktop can go offline, and local tool approvals still apply.";
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 use domain::{
     FailReason, Outcome, RawJson,
     limits::{MIB, RESULT_LARGE_CHARS, VM_BUSY_MS_MAX, VM_HEAP_BYTES_MAX},
+    text::{OVERRAN, QUIT, STOPPED},
     wire::event::FleetWhat,
 };
 
@@ -104,10 +105,7 @@ async fn to_end(script: &Script, args: &RawJson, fleet: &Arc<Fleet>, vm: &dyn Sc
     tokio::select! {
         biased;
         () = fleet.stop_token().cancelled() => Ended::Stopped,
-        () = fleet.overrun().cancelled() => Ended::Broken(Broken::new(
-            FailReason::CeilingReached,
-            "A model used more tokens than it was allowed; the execution was ended.",
-        )),
+        () = fleet.overrun().cancelled() => Ended::Broken(Broken::new(FailReason::CeilingReached, OVERRAN)),
         () = fleet.watch.ran(deadline) => {
             let minutes = fleet.settings.deadline_ms as f64 / 60_000.0;
             Ended::Broken(Broken::new(FailReason::Deadline, format!("The execution took longer than its {minutes} minutes.")))
@@ -157,9 +155,7 @@ fn stopped(fleet: &Fleet) -> Outcome {
     let used = fleet.used();
     let why = fleet.why_stopped().unwrap_or(crate::StopWhy::Owner);
     match why.ending() {
-        Stopped::Cancelled(reason) => {
-            Outcome::Cancelled { why: reason, error: "The execution was stopped. What it had done stays done.".to_owned(), used }
-        }
-        Stopped::Failed(reason) => Outcome::Failed { why: reason, error: "The app was quit while this ran.".to_owned(), used },
+        Stopped::Cancelled(reason) => Outcome::Cancelled { why: reason, error: STOPPED.to_owned(), used },
+        Stopped::Failed(reason) => Outcome::Failed { why: reason, error: QUIT.to_owned(), used },
     }
 }

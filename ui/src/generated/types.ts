@@ -167,7 +167,11 @@ export type ExecutionDetail = { row: ExecutionRow,
 /**
  * Compact JSON text.
  */
-args: string, result: string | null, error: string | null, 
+args: string, result: string | null, 
+/**
+ * Our own words, or those of the script, a model or a tool.
+ */
+error: Sentence | null, 
 /**
  * Line of the Graph's source where it failed, counted from 1.
  */

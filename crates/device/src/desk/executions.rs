@@ -7,7 +7,10 @@ use std::{
 use domain::{
     ExecutionId, ProjectId, RawJson, Timestamp,
     limits::ARGUMENTS_BYTES_MAX,
-    wire::event::{FleetEvent, FleetWhat},
+    wire::{
+        event::{FleetEvent, FleetWhat},
+        said::{Sentence, said},
+    },
 };
 use engine::StopWhy;
 
@@ -102,7 +105,7 @@ impl Desk {
             row: self.execution_row(&record, &self.project_names()?)?,
             args: record.args.to_string(),
             result: record.result.as_ref().map(RawJson::to_string),
-            error: record.error.clone(),
+            error: record.error.as_deref().map(error_said),
             error_line: record.error_line,
             source,
             ceiling: record.beginning.ceiling,
@@ -134,6 +137,7 @@ impl Desk {
         let unreadable = |e: serde_json::Error| error("internal", format!("The run cannot be written as a file: {e}."));
         let mut file = serde_json::to_value(&detail).map_err(unreadable)?;
         if let Some(members) = file.as_object_mut() {
+            members.insert("error".into(), detail.error.map(|error| error.text).into());
             members.insert("rulings".into(), rulings.into());
         }
         let text = serde_json::to_string_pretty(&file).map_err(unreadable)?;
@@ -278,4 +282,33 @@ pub(super) fn execution_of(text: &str) -> Result<ExecutionId, ErrorView> {
 
 fn gone() -> ErrorView {
     error("execution_gone", "This run is not in the history. It may have been pruned: see Settings, days to keep the history.")
+}
+
+/// An ending is stored as words. Ours are known by their English; whatever else stands there is data.
+fn error_said(words: &str) -> Sentence {
+    let ours = [
+        said("run_stopped", "The execution was stopped. What it had done stays done.", []),
+        said("run_quit", "The app was quit while this ran.", []),
+        said("run_restarted", "The desktop restarted while this run was in progress", []),
+        said("run_overran", "A model used more tokens than it was allowed; the execution was ended.", []),
+        said("run_not_shared", "Graph session is no longer shared with this project", []),
+        said("run_not_begun", "Cancelled before it began: nothing ran.", []),
+        said("run_deleted", "The Graph is gone: it was deleted before it could start.", []),
+    ];
+    ours.into_iter().find(|sentence| sentence.text == words).unwrap_or_else(|| words.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::text::{DELETED, NOT_SHARED, NOTHING_RAN, OVERRAN, QUIT, RESTARTED, STOPPED};
+
+    use super::*;
+
+    #[test]
+    fn our_own_endings_have_a_code_and_a_scripts_words_have_none() {
+        for words in [DELETED, NOT_SHARED, NOTHING_RAN, OVERRAN, QUIT, RESTARTED, STOPPED] {
+            assert!(!error_said(words).code.is_empty(), "{words}");
+        }
+        assert_eq!(error_said("x is not defined"), Sentence::from("x is not defined"));
+    }
 }

@@ -5,7 +5,7 @@ use domain::{
     CancelReason, CommandId, ExecutionId, FailReason, Outcome, ProjectId,
     completion::Used,
     limits::NAME_CHARS_MAX,
-    text::{NOT_SHARED, RESTARTED, cut_chars},
+    text::{NOT_SHARED, NOTHING_RAN, RESTARTED, cut_chars},
     wire::relay::{Pickup, RelayState, RunningCommand, SyncRequest},
 };
 
@@ -262,7 +262,7 @@ impl Relay {
         if !is_ours {
             self.end(claim, facts.command, &restarted()).await?;
         } else if answer.cancel {
-            let error = "Cancelled before it began: nothing ran.".to_owned();
+            let error = NOTHING_RAN.to_owned();
             self.end(claim, facts.command, &Outcome::Cancelled { why: CancelReason::Stopped, error, used: Used::default() }).await?;
         } else {
             match sharing::consent(&self.store, facts.project, claim.graph, facts.slug.as_str())? {

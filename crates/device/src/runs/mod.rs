@@ -268,7 +268,7 @@ impl Executor {
     fn prepare(&self, request: &RunRequest) -> Result<Prepared, String> {
         let store = &self.0.parts.store;
         let broken = |e: StoreError| format!("The Graph cannot be read: {e}.");
-        let graph = store.graph(request.graph).map_err(broken)?.ok_or("The Graph is gone: it was deleted before it could start.")?;
+        let graph = store.graph(request.graph).map_err(broken)?.ok_or(domain::text::DELETED)?;
         let version = store.graph_version(request.graph, request.version).map_err(broken)?;
         let version = version.ok_or_else(|| format!("Version {} of the Graph is gone.", request.version))?;
         let project = match &request.origin {

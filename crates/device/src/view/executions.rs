@@ -1,4 +1,5 @@
 //! Runs: the history and one execution in full.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -105,7 +106,8 @@ pub struct ExecutionDetail {
     /// Compact JSON text.
     pub args: String,
     pub result: Option<String>,
-    pub error: Option<String>,
+    /// Our own words, or those of the script, a model or a tool.
+    pub error: Option<Sentence>,
     /// Line of the Graph's source where it failed, counted from 1.
     pub error_line: Option<u32>,
     /// The source that ran.

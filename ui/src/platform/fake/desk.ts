@@ -1,6 +1,7 @@
 // An imitation of the desktop over sample data, good enough to click through. It answers like the real one and tells changes,
 // but nothing here decides anything: the rules live in Rust.
 import type { Commands, DeskEvent, ErrorView, ExecutionDetail, GraphDetail, PopupCommands, SharingView, StatusView, Topic } from "../../generated/types";
+import { asData } from "../../shared/sentence";
 import type { Platform } from "../port";
 import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns, sampleVersions, TEMPLATES, FAILED_AT } from "./data";
 import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
@@ -135,7 +136,7 @@ export class FakeDesk implements Platform {
       row: { ...row },
       args: '{"base":"main","focus":["bugs","security","speed"],"strict":true,"ceiling":1e+21}',
       result: row.state === "completed" ? '{"kept":3,"dropped":11,"report":"Three findings stand. The first stops every later pass after an error between two lines.","execution_id":"' + execution_id + '"}' : null,
-      error: failed ? "cannot read “keep” of null" : row.reason === "ceiling_reached" ? "Stopped at the ceiling: 198,400 of 200,000 spent, the next call needed 4,100." : row.reason === "not_shared" ? "Graph session is no longer shared with this project" : row.reason === "device_restarted" ? "The desktop restarted while this run was in progress" : null,
+      error: failed ? asData("cannot read “keep” of null") : row.reason === "ceiling_reached" ? asData("Stopped at the ceiling: 198,400 of 200,000 spent, the next call needed 4,100.") : row.reason === "not_shared" ? say("run_not_shared") : row.reason === "device_restarted" ? say("run_restarted") : null,
       error_line: failed ? 44 : null,
       source,
       ceiling: failed ? 100_000 : 200_000,

@@ -112,7 +112,7 @@ pub fn execution(detail: &Value) -> String {
     }
     lines.push(format!("tokens  {} of {}", number(row, "tokens"), number(detail, "ceiling")));
     lines.push(format!("arguments {}", text(detail, "args")));
-    if let Some(error) = detail["error"].as_str() {
+    if let Some(error) = detail["error"]["text"].as_str() {
         let line = detail["error_line"].as_u64().map(|n| format!("line {n}: ")).unwrap_or_default();
         lines.push(format!("error   {line}{}", plain(error)));
     }
