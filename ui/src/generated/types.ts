@@ -198,8 +198,8 @@ removing: number,
 /**
  * The last trouble with one of them, in words.
  */
-problem: string | null, };
-export type SharedProject = { project_id: string, name: string, enabled: boolean, readable: boolean, ticked: number, last_sync: number | null, syncing: boolean, sync_error: string | null, 
+problem: Sentence | null, };
+export type SharedProject = { project_id: string, name: string, enabled: boolean, readable: boolean, ticked: number, last_sync: number | null, syncing: boolean, sync_error: Sentence | null, 
 /**
  * Pickup waits of the last commands, newest first.
  */
@@ -358,7 +358,7 @@ export type ProviderDraft = { provider_id: string | null, kind: string, name: st
  * Goes to the secret store and is never shown again; absent keeps the stored one.
  */
 key: string | null, models: Array<string>, concurrency: number, emulated_tools: boolean, context: number | null, };
-export type ProviderTest = { ok: boolean, text: string, ms: number, };
+export type ProviderTest = { ok: boolean, text: Sentence, ms: number, };
 export type McpView = { servers: Array<McpServerRow>, 
 /**
  * At most this many are kept.
@@ -386,7 +386,7 @@ timeout_s: number, enabled: boolean, state: McpStateView,
  * As they were last listed.
  */
 tools: Array<McpToolRow>, };
-export type McpStateView = { "at": "off" } | { "at": "idle" } | { "at": "starting" } | { "at": "ready" } | { "at": "failed", why: string, };
+export type McpStateView = { "at": "off" } | { "at": "idle" } | { "at": "starting" } | { "at": "ready" } | { "at": "failed", why: Sentence, };
 export type McpToolRow = { tool: string, title: string, description: string, 
 /**
  * What holds for it as a whole; rules with patterns stand above it.

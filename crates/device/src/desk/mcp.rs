@@ -8,9 +8,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use agent::{
     Secret,
     policy::{Rule, RuleBook, Ruling},
-    tools::{CALL_TIMEOUT_MS_DEFAULT, McpConfig, McpServer, McpState, McpTool, McpWay as AgentsWay},
+    tools::{CALL_TIMEOUT_MS_DEFAULT, McpConfig, McpError, McpServer, McpState, McpTool, McpWay as AgentsWay},
 };
-use domain::limits::{MCP_ARGS_MAX, MCP_SERVERS_MAX, MCP_TIMEOUT_S_MAX, MCP_VALUES_MAX};
+use domain::{
+    limits::{MCP_ARGS_MAX, MCP_SERVERS_MAX, MCP_TIMEOUT_S_MAX, MCP_VALUES_MAX},
+    wire::said::{Sentence, said},
+};
 
 use super::{
     Desk,
@@ -186,7 +189,7 @@ impl Desk {
             Some(McpState::Idle) => McpStateView::Idle,
             Some(McpState::Starting) => McpStateView::Starting,
             Some(McpState::Ready) => McpStateView::Ready,
-            Some(McpState::Failed(e)) => McpStateView::Failed { why: super::errors::capital(&format!("{e}.")) },
+            Some(McpState::Failed(e)) => McpStateView::Failed { why: failed_said(&e) },
         };
         let tools = live.map_or_else(|| server.tools.clone(), |live| live.tools());
         McpServerRow {
@@ -360,4 +363,17 @@ fn value_names(draft: &McpDraft) -> Result<Vec<String>, ErrorView> {
         names.push(name.clone());
     }
     Ok(names)
+}
+
+fn failed_said(e: &McpError) -> Sentence {
+    match e {
+        McpError::Start { id, why } => {
+            said("mcp_not_started", "The MCP server {id} could not be started: {why}.", [("id", id.as_str().into()), ("why", why.as_str().into())])
+        }
+        McpError::Timeout { id, seconds } => {
+            let facts = [("id", id.as_str().into()), ("seconds", (*seconds).into())];
+            said("mcp_no_answer", "The MCP server {id} did not answer within {seconds} s.", facts)
+        }
+        McpError::Id | McpError::Retired(_) => super::errors::capital(&format!("{e}.")).into(),
+    }
 }

@@ -10,6 +10,7 @@ use agent::{
 use domain::{
     limits::{MAX_CONCURRENCY_MAX, PRICES_MAX},
     text::cut_chars,
+    wire::said::{Sentence, said},
 };
 use tokio::time::Instant;
 
@@ -224,32 +225,41 @@ impl Desk {
 }
 
 /// What one short completion showed, or why there was none, in words.
-async fn test_call(stored: &store::Provider, provider: Provider) -> Result<String, String> {
+async fn test_call(stored: &store::Provider, provider: Provider) -> Result<Sentence, Sentence> {
     const TEST_TOKENS: u64 = 32;
     const SAID_CHARS: usize = 60;
     let listed = list_models(&provider).await;
     // A provider need not list its models; without a name there is nobody to ask.
     let name = match (stored.models.first(), &listed) {
         (Some(name), _) => name.clone(),
-        (None, Ok(names)) => names.first().cloned().ok_or("It answers, but offers no model. Load or name one, then test again.")?,
+        (None, Ok(names)) => {
+            let none = said("test_no_model", "It answers, but offers no model. Load or name one, then test again.", []);
+            names.first().cloned().ok_or(none)?
+        }
         (None, Err(e)) => return Err(failure(e)),
     };
     let mut models = Models::new();
     let (full, id) = (format!("{}/{name}", provider.id), provider.id.clone());
     models.add_provider(provider);
-    let entry = models.resolve(Some(&full)).map_err(|e| e.to_string())?;
+    let entry = models.resolve(Some(&full)).map_err(|e| Sentence::from(e.to_string()))?;
     let request = ModelRequest { messages: vec![Message::User("Say hello in one word.".into())], max_tokens: TEST_TOKENS, ..ModelRequest::default() };
     match entry.model.call(&request, &|_| {}).await {
         Ok(reply) => {
-            let said = cut_chars(reply.said.text.trim(), SAID_CHARS).to_owned();
-            let used =
-                reply.usage.map_or_else(|| "it does not say how many tokens that took".to_owned(), |u| format!("{} + {} tokens", u.input, u.output));
-            let missing = listed.is_ok_and(|names| !names.contains(&name));
-            let note = if missing { format!(" {id} does not list this model.") } else { String::new() };
-            Ok(format!("{full} said \u{201c}{said}\u{201d} ({used}).{note}"))
+            let words = cut_chars(reply.said.text.trim(), SAID_CHARS);
+            let used = match reply.usage {
+                Some(u) => said("tokens_used", "{input} + {output} tokens", [("input", u.input.into()), ("output", u.output.into())]),
+                None => said("tokens_untold", "it does not say how many tokens that took", []),
+            };
+            let facts = [("model", full.into()), ("words", words.into()), ("used", used.into())];
+            let answered = said("test_said", "{model} said “{words}” ({used}).", facts);
+            if listed.is_ok_and(|names| !names.contains(&name)) {
+                let facts = [("answered", answered.into()), ("provider", id.into())];
+                return Ok(said("test_said_unlisted", "{answered} {provider} does not list this model.", facts));
+            }
+            Ok(answered)
         }
         // It spoke, and was cut where we wanted it to be.
-        Err(ModelError::PastReserved(_)) => Ok(format!("{full} answers.")),
+        Err(ModelError::PastReserved(_)) => Ok(said("test_answers", "{model} answers.", [("model", full.into())])),
         Err(e) => Err(failure(&e)),
     }
 }
@@ -318,13 +328,24 @@ fn as_agents(provider: &store::Provider, key: Option<Secret>) -> Provider {
     }
 }
 
-fn failure(e: &ModelError) -> String {
-    let next = match e {
-        ModelError::Status { status: 401 | 403, .. } => " Check the key.",
-        ModelError::Unreachable(_) => " Check the address, and that the program runs if it is on this computer.",
-        _ => "",
-    };
-    format!("{}.{next}", capital(e.to_string().trim_end_matches('.')))
+fn failure(e: &ModelError) -> Sentence {
+    match e {
+        ModelError::Status { status, message, .. } => {
+            let facts = [("status", u64::from(*status).into()), ("message", message.trim_end_matches('.').into())];
+            match *status {
+                401 | 403 => said("test_key_refused", "The provider answered {status}: {message}. Check the key.", facts),
+                _ => said("test_refused", "The provider answered {status}: {message}.", facts),
+            }
+        }
+        ModelError::Unreachable(why) => said(
+            "test_unreachable",
+            "The provider could not be reached: {why}. Check the address, and that the program runs if it is on this computer.",
+            [("why", why.trim_end_matches('.').into())],
+        ),
+        ModelError::Broken(why) => said("test_broken", "The provider's stream broke off: {why}.", [("why", why.trim_end_matches('.').into())]),
+        ModelError::Stalled(seconds) => said("test_stalled", "No byte came from the model for {seconds} s.", [("seconds", (*seconds).into())]),
+        ModelError::Overflow(_) | ModelError::PastReserved(_) => format!("{}.", capital(e.to_string().trim_end_matches('.'))).into(),
+    }
 }
 
 /// What is pasted is often the server alone: these protocols live under /v1, Ollama's own at the top.

@@ -2,11 +2,11 @@
 use std::sync::Arc;
 
 use agent::policy::{self, Place, Ruling, Target, ToolCall};
-use domain::{CommandId, GraphSessionId, ProjectId, RawJson};
+use domain::{CommandId, GraphSessionId, ProjectId, RawJson, wire::said::Sentence};
 
 use super::{
     Desk,
-    errors::{bad_argument, capital, error},
+    errors::{bad_argument, error},
     graphs::{session_id, status_view},
 };
 use crate::{
@@ -40,7 +40,7 @@ impl Desk {
                 pickup_waits_ms: self.store.pickup_waits(project.id, WAITS_SHOWN)?,
                 visible: if project.enabled { visible.collect() } else { Vec::new() },
                 name: project.name,
-                sync_error: project.sync_error,
+                sync_error: project.sync_error.map(Sentence::from_column),
             });
         }
         let ticks = self.store.ticks()?;
@@ -104,7 +104,7 @@ impl Desk {
 
     fn browser(&self) -> Result<BrowserView, ErrorView> {
         let state = self.store.readable_state()?;
-        let problem = state.last_error.map(|words| format!("{}.", capital(words.trim_end_matches('.'))));
+        let problem = state.last_error.map(Sentence::from_column);
         Ok(BrowserView { readable: state.readable, uploading: state.uploading, removing: state.removing, problem })
     }
 

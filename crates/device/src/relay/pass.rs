@@ -160,7 +160,7 @@ impl Relay {
             let synced = match self.heard(client.sync(&request).await) {
                 Ok(synced) => synced,
                 Err(error) => {
-                    self.store.note_sync_error(project, &error.to_string())?;
+                    self.store.note_sync_error(project, &error.sentence().to_column())?;
                     return Err(error.into());
                 }
             };

@@ -81,7 +81,7 @@ impl Relay {
 
     /// An error only where the next request would fare no better.
     fn text_failed(&self, id: GraphSessionId, version: Option<u64>, error: AskError) -> Result<(), PassError> {
-        self.store.readable_failed(id, version, &error.to_string(), error.is_final(), self.now())?;
+        self.store.readable_failed(id, version, &error.sentence().to_column(), error.is_final(), self.now())?;
         if error.concerns_all() { Err(error.into()) } else { Ok(()) }
     }
 }

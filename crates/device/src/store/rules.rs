@@ -127,7 +127,7 @@ impl Store {
                 line.tool,
                 line.input_hash,
                 line.ruling.word(),
-                kept(&line.because),
+                line.because.to_column(),
                 line.rule,
                 answer,
                 waited
@@ -158,7 +158,7 @@ impl Store {
                         tool: r.get(5)?,
                         input_hash: r.get(6)?,
                         ruling: Ruling::Deny,
-                        because: read_back(r.get(8)?),
+                        because: Sentence::from_column(r.get(8)?),
                         answer: r.get(9)?,
                         waited_ms: r.get::<_, Option<i64>>(10)?.map(count),
                     },
@@ -171,16 +171,6 @@ impl Store {
             .collect()
         })
     }
-}
-
-/// A sentence with a code is kept whole, as JSON; words without one as they are, like those of desktops before there were codes.
-fn kept(because: &Sentence) -> String {
-    let json = if because.code.is_empty() { None } else { serde_json::to_string(because).ok() };
-    json.unwrap_or_else(|| because.text.clone())
-}
-
-fn read_back(column: String) -> Sentence {
-    serde_json::from_str(&column).unwrap_or_else(|_| column.into())
 }
 
 fn ruling_of(text: &str) -> Option<Ruling> {

@@ -49,7 +49,7 @@ pub enum McpStateView {
     Starting,
     Ready,
     Failed {
-        why: String,
+        why: Sentence,
     },
 }
 

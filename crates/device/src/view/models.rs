@@ -1,4 +1,5 @@
 //! Models: providers, aliases, prices.
+use domain::wire::said::Sentence;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -77,6 +78,6 @@ pub struct ProviderDraft {
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct ProviderTest {
     pub ok: bool,
-    pub text: String,
+    pub text: Sentence,
     pub ms: u64,
 }

@@ -1,4 +1,5 @@
 //! Sharing: the tick matrix and what needs attention.
+use domain::wire::said::Sentence;
 use serde::Serialize;
 use ts_rs::TS;
 
@@ -24,7 +25,7 @@ pub struct BrowserView {
     /// Not to be there any more, and the queue has not answered yet.
     pub removing: u64,
     /// The last trouble with one of them, in words.
-    pub problem: Option<String>,
+    pub problem: Option<Sentence>,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -36,7 +37,7 @@ pub struct SharedProject {
     pub ticked: u64,
     pub last_sync: Option<i64>,
     pub syncing: bool,
-    pub sync_error: Option<String>,
+    pub sync_error: Option<Sentence>,
     /// Pickup waits of the last commands, newest first.
     pub pickup_waits_ms: Vec<u64>,
     /// What Claude sees for it now.

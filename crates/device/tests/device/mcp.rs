@@ -162,7 +162,7 @@ async fn a_server_that_is_off_or_gone_has_no_tools_and_one_that_cannot_start_say
     let broken = json!({ "server_id": null, "name": "broken", "way": "stdio", "target": "sh", "args": ["-c", "echo I lack $TOKEN >&2; exit 1"],
                          "values": [{ "name": "TOKEN", "value": "marked-4711" }], "timeout_s": 0, "enabled": true });
     let McpStateView::Failed { why } = save(&w, broken).await.state else { panic!() };
-    assert!(why.starts_with("The MCP server broken could not be started") && !why.contains("4711"), "{why}");
+    assert!(why.text.starts_with("The MCP server broken could not be started") && !why.text.contains("4711"), "{why}");
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn add(w: &World, name: &str, address: String, models: &[&str]) -> Value {
 }
 async fn test(w: &World, row: &Value) -> (bool, String) {
     let test = w.desk.provider_test(row["provider_id"].as_str().unwrap().into()).await.unwrap();
-    (test.ok, test.text)
+    (test.ok, test.text.text)
 }
 
 #[tokio::test]

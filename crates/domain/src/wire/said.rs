@@ -43,6 +43,17 @@ impl Sentence {
         catalogue.get(&format!("said.{}", self.code)).and_then(|words| filled(words, fact)).unwrap_or_else(|| self.text.clone())
     }
 
+    /// For a column of text: whole, as JSON, where it has a code; else its words alone.
+    pub fn to_column(&self) -> String {
+        let json = if self.code.is_empty() { None } else { serde_json::to_string(self).ok() };
+        json.unwrap_or_else(|| self.text.clone())
+    }
+
+    /// Back from [`Sentence::to_column`]. Older desktops left words without a code.
+    pub fn from_column(column: String) -> Self {
+        serde_json::from_str(&column).unwrap_or_else(|_| column.into())
+    }
+
     /// With every word in it changed, those of its facts too.
     pub fn map(&self, change: &dyn Fn(&str) -> String) -> Self {
         let facts = self.facts.iter().map(|(name, fact)| {
@@ -145,5 +156,8 @@ mod tests {
         let json = serde_json::to_string(&rule).unwrap();
         assert_eq!(json, r#"{"code":"rule","facts":{"n":"2","place":{"code":"here","facts":{},"text":"here"}},"text":"2 here"}"#);
         assert_eq!(serde_json::from_str::<Sentence>(&json).unwrap(), rule);
+        assert_eq!(Sentence::from_column(rule.to_column()), rule);
+        assert_eq!(Sentence::from("rule 1").to_column(), "rule 1");
+        assert_eq!(Sentence::from_column("rule 1".into()), Sentence::from("rule 1"));
     }
 }

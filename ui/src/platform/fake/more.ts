@@ -166,7 +166,7 @@ export function sampleMcp(): McpView {
     limit: 32,
     servers: [
       { ...row, server_id: "m1", name: "files", way: "stdio", target: "npx", args: ["-y", "@example/files"], value_names: ["API_KEY"], state: { at: "ready" }, tools: [{ tool: "mcp__files__read", title: "Read", description: "Reads a file.", ruling: "allow", changed: false }, { tool: "mcp__files__send", title: "Send", description: "Sends a file away.", ruling: "ask", changed: true }] },
-      { ...row, server_id: "m2", name: "tickets", way: "http", target: "https://mcp.example.org/mcp", value_names: ["Authorization"], state: { at: "failed", why: "The MCP server tickets could not be started: 401 Unauthorized." } },
+      { ...row, server_id: "m2", name: "tickets", way: "http", target: "https://mcp.example.org/mcp", value_names: ["Authorization"], state: { at: "failed", why: say("mcp_not_started", { id: "tickets", why: "401 Unauthorized" }) } },
       { ...row, server_id: "m3", name: "old", way: "stdio", target: "old-server", enabled: false, state: { at: "off" } },
     ],
   };

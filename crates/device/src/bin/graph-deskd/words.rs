@@ -192,7 +192,7 @@ pub fn models(view: &Value) -> String {
 }
 
 pub fn tested(test: &Value) -> String {
-    format!("{} ({} ms)", plain(text(test, "text")), number(test, "ms"))
+    format!("{} ({} ms)", plain(text(&test["text"], "text")), number(test, "ms"))
 }
 
 pub fn mcp(view: &Value) -> String {
@@ -205,7 +205,7 @@ pub fn mcp(view: &Value) -> String {
         let state = match text(&server["state"], "at") {
             "off" => "off".to_owned(),
             "idle" => "starts at the next call".to_owned(),
-            "failed" => plain(text(&server["state"], "why")),
+            "failed" => plain(text(&server["state"]["why"], "text")),
             other => other.to_owned(),
         };
         lines.push(format!("{:<12} {}  {state}", text(server, "name"), plain(text(server, "target"))));
