@@ -157,12 +157,16 @@ slug: string, version: number, state: ExecutionState, reason: string | null, dry
  * Present for a command's execution.
  */
 command: CommandOrigin | null, };
-export type CommandOrigin = { command_id: string, project_id: string, project: string, 
+export type CommandOrigin = { command_id: string, project_id: string, 
+/**
+ * Its name; absent once the project is gone.
+ */
+project: string | null, 
 /**
  * Name of the connected agent, where the server told it.
  */
 agent: string | null, pickup_wait_ms: number | null, delivery: Delivery, };
-export type Delivery = { "at": "not_yet" } | { "at": "in_outbox", tries: number, last_error: string | null, } | { "at": "delivered", when: number, } | { "at": "too_late", when: number, status: string, } | { "at": "needs_attention", tries: number, server_says: string, } | { "at": "discarded", when: number, };
+export type Delivery = { "at": "not_yet" } | { "at": "in_outbox", tries: number, last_error: Sentence | null, } | { "at": "delivered", when: number, } | { "at": "too_late", when: number, status: string, } | { "at": "needs_attention", tries: number, server_says: Sentence, } | { "at": "discarded", when: number, };
 export type ExecutionDetail = { row: ExecutionRow, 
 /**
  * Compact JSON text.
@@ -218,7 +222,11 @@ export type AttentionRow = { command_id: string, execution_id: string | null,
 /**
  * Absent for a command that never ran here.
  */
-project_id: string | null, graph: string, server_says: string, tries: number, next_try: number | null, };
+project_id: string | null, 
+/**
+ * Absent for a command that never ran here.
+ */
+graph: string | null, server_says: Sentence, tries: number, next_try: number | null, };
 export type Ruling = "allow" | "ask" | "deny";
 export type ApprovalsView = { waiting: Array<ApprovalQuestion>, tools: Array<ToolSetting>, rules: Array<RuleRow>, 
 /**

@@ -233,7 +233,7 @@ impl Desk {
                 let origin = CommandOrigin {
                     command_id: facts.command.to_string(),
                     project_id: facts.project.to_string(),
-                    project: names.get(&facts.project).cloned().unwrap_or_else(|| "a project that is gone".into()),
+                    project: names.get(&facts.project).cloned(),
                     agent: facts.agent.clone(),
                     pickup_wait_ms: record.pickup_wait_ms,
                     delivery: self.delivery(record, facts.command)?,
@@ -269,8 +269,10 @@ impl Desk {
             Delivered::Discarded { at } => Delivery::Discarded { when: at.ms() },
             Delivered::Outbox => match self.store.outbox()?.into_iter().find(|row| row.command == command) {
                 None => Delivery::NotYet,
-                Some(row) if row.refused => Delivery::NeedsAttention { tries: row.tries, server_says: row.last_error.unwrap_or_default() },
-                Some(row) => Delivery::InOutbox { tries: row.tries, last_error: row.last_error },
+                Some(row) => match (row.refused, row.last_error.map(Sentence::from_column)) {
+                    (true, words) => Delivery::NeedsAttention { tries: row.tries, server_says: words.unwrap_or_default() },
+                    (false, last_error) => Delivery::InOutbox { tries: row.tries, last_error },
+                },
             },
         })
     }

@@ -118,8 +118,8 @@ impl Desk {
                     Origin::Command(facts) => Some(facts.project.to_string()),
                     Origin::Owner => None,
                 }),
-                graph: record.map(|r| r.graph_name).unwrap_or_else(|| "A command that never ran".into()),
-                server_says: row.last_error.unwrap_or_default(),
+                graph: record.map(|r| r.graph_name),
+                server_says: row.last_error.map(Sentence::from_column).unwrap_or_default(),
                 tries: row.tries,
                 next_try: Some(row.next_try_at.ms()),
             })

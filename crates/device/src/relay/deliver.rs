@@ -33,8 +33,8 @@ impl Relay {
         crash::point("after_completion_posted");
         let verdict = match &answer {
             Ok(answer) => Verdict::Answered { recorded: answer.recorded, status: answer.status.clone() },
-            Err(error) if error.is_final() => Verdict::Refused { words: error.to_string() },
-            Err(error) => Verdict::NotDelivered { words: error.to_string() },
+            Err(error) if error.is_final() => Verdict::Refused { words: error.sentence().to_column() },
+            Err(error) => Verdict::NotDelivered { words: error.sentence().to_column() },
         };
         self.store.outbox_settle(row.command, &verdict, self.now())?;
         if let Verdict::Answered { .. } = verdict {

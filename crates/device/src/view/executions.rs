@@ -67,7 +67,8 @@ pub struct ExecutionRow {
 pub struct CommandOrigin {
     pub command_id: String,
     pub project_id: String,
-    pub project: String,
+    /// Its name; absent once the project is gone.
+    pub project: Option<String>,
     /// Name of the connected agent, where the server told it.
     pub agent: Option<String>,
     pub pickup_wait_ms: Option<u64>,
@@ -81,7 +82,7 @@ pub enum Delivery {
     NotYet,
     InOutbox {
         tries: u64,
-        last_error: Option<String>,
+        last_error: Option<Sentence>,
     },
     Delivered {
         when: i64,
@@ -93,7 +94,7 @@ pub enum Delivery {
     },
     NeedsAttention {
         tries: u64,
-        server_says: String,
+        server_says: Sentence,
     },
     Discarded {
         when: i64,

@@ -69,8 +69,9 @@ pub struct AttentionRow {
     pub execution_id: Option<String>,
     /// Absent for a command that never ran here.
     pub project_id: Option<String>,
-    pub graph: String,
-    pub server_says: String,
+    /// Absent for a command that never ran here.
+    pub graph: Option<String>,
+    pub server_says: Sentence,
     pub tries: u64,
     pub next_try: Option<i64>,
 }

@@ -1,6 +1,6 @@
 // The list's rows with their day headings.
 import { t } from "../../app/texts/index.svelte";
-import type { ExecutionRow } from "../../generated/types";
+import type { CommandOrigin, ExecutionRow } from "../../generated/types";
 import { clockTime, dayWord, shortCount, timeOfDay } from "../../shared/format";
 import { reasonText } from "../../shared/reasons";
 
@@ -26,6 +26,8 @@ export function starter(row: ExecutionRow): string {
   return row.command.agent ?? t("approval.anAgent");
 }
 
+export const projectName = ({ project }: CommandOrigin): string => project ?? t("runs.projectGone");
+
 /** Who started it and what is worth knowing at a glance. */
 export function subline(row: ExecutionRow): string {
   if (row.ended_at === null) {
@@ -33,7 +35,7 @@ export function subline(row: ExecutionRow): string {
     return t("runs.subRunning", { who: starter(row), done: row.agents_done });
   }
   if (row.state !== "completed" && row.reason !== null && row.reason !== "script_error") return `${starter(row)}, ${reasonText(row.reason)}`;
-  return row.command === null ? starter(row) : `${starter(row)}, ${row.command.project}`;
+  return row.command === null ? starter(row) : `${starter(row)}, ${projectName(row.command)}`;
 }
 
 export function took(row: ExecutionRow, now: number): string {

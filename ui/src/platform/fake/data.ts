@@ -1,6 +1,7 @@
 // Sample rows: what an owner with a few weeks of use would have.
 import type { ExecutionRow, GraphRow, GraphStatus, Inspection, Powers, TemplateRow, VersionRow } from "../../generated/types";
-import { DEFAULT } from "./say";
+import { asData } from "../../shared/sentence";
+import { DEFAULT, say } from "./say";
 import { BRANCH, DIGEST, PAGES, REVIEW, SIMPLE } from "./sources";
 
 /** The moment at which the samples stand still. */
@@ -156,7 +157,7 @@ export function sampleRuns(): ExecutionRow[] {
 
 function deliveryOf(kind: "delivered" | "outbox" | "attention", running: boolean, ended: number) {
   if (running) return { at: "not_yet" } as const;
-  if (kind === "outbox") return { at: "in_outbox", tries: 3, last_error: "the server did not answer within 30 s" } as const;
-  if (kind === "attention") return { at: "needs_attention", tries: 4, server_says: "command belongs to another device" } as const;
+  if (kind === "outbox") return { at: "in_outbox", tries: 3, last_error: say("no_answer_within", { seconds: "30" }) } as const;
+  if (kind === "attention") return { at: "needs_attention", tries: 4, server_says: asData("command belongs to another device") } as const;
   return { at: "delivered", when: ended + 400 } as const;
 }

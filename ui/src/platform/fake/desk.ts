@@ -170,7 +170,7 @@ export class FakeDesk implements Platform {
       })),
       rows: ready.map(({ row }) => ({ graph_session_id: row.id, name: row.name, slug: row.slug, status: row.status, ticked: this.connections.projects.filter((project) => row.shared_with.includes(project.name)).map((project) => project.project_id), gained: row.gained })),
       browser: { readable: this.#readable.size > 0 ? 7 : 0, uploading: 0, removing: this.#readable.size > 0 ? 0 : 2, problem: null },
-      attention: this.attention ? [{ command_id: "5f0c1e77-2b1a-4c3d-9e8f-000000000007", execution_id: "e-run-7", project_id: PROJECTS[1].project_id, graph: "Label new issues", server_says: "command belongs to another device", tries: 4, next_try: NOW + 1_200_000 }] : [],
+      attention: this.attention ? [{ command_id: "5f0c1e77-2b1a-4c3d-9e8f-000000000007", execution_id: "e-run-7", project_id: PROJECTS[1].project_id, graph: "Label new issues", server_says: asData("command belongs to another device"), tries: 4, next_try: NOW + 1_200_000 }] : [],
     };
   }
   #tick({ project_id, graph_session_id, ticked }: Commands["sharing_tick"]["args"]): SharingView {

@@ -14,7 +14,7 @@ export function lengthen(desk: FakeDesk): void {
   const projects = new Map(desk.connections.projects.map((project, n) => [project.name, long(n, 80)]));
   const renamed = (name: string) => projects.get(name) ?? name;
   for (const [n, { row }] of desk.graphs.entries()) Object.assign(row, { name: long(n), slug: "a-long-slug-".repeat(6).slice(0, 61) + n, description: SPOKEN.repeat(3), shared_with: row.shared_with.map(renamed) });
-  for (const [n, run] of desk.runs.entries()) Object.assign(run, { graph: long(n), command: run.command && { ...run.command, project: renamed(run.command.project), agent: long(n + 1, 80) } });
+  for (const [n, run] of desk.runs.entries()) Object.assign(run, { graph: long(n), command: run.command && { ...run.command, project: renamed(run.command.project ?? ""), agent: long(n + 1, 80) } });
   desk.connections = {
     ...desk.connections,
     projects: desk.connections.projects.map((project) => ({ ...project, name: renamed(project.name) })),
