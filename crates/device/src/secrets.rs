@@ -500,6 +500,6 @@ mod tests {
         assert_eq!((store.kind(), store.get("device_token").unwrap().as_deref()), (SecretKind::EncryptedFile, Some("t")));
         store.choose(Choice::Memory, &["device_token".into()]).unwrap();
         assert_eq!(SealedFile::open(folder.path(), "p", counting()).unwrap().get("device_token").unwrap(), None);
-        assert!(store.text().contains("only until you quit"));
+        assert!(store.text().text.contains("only until you quit"));
     }
 }
