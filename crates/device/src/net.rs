@@ -88,7 +88,7 @@ fn words(host: &str, error: &reqwest::Error) -> TransportError {
         text = if error.is_connect() { "no connection".into() } else { "the connection broke".into() };
     }
     if text.to_lowercase().contains("certificate") {
-        return TransportError::Certificate(format!("the certificate of {host} is not trusted: {text}"));
+        return TransportError::Certificate { host: host.to_owned(), why: text };
     }
-    TransportError::Unreachable(format!("{host} cannot be reached: {text}"))
+    TransportError::HostUnreachable { host: host.to_owned(), why: text }
 }

@@ -31,9 +31,11 @@ pub enum TransportError {
     TimedOut(u64),
     #[error("{0}")]
     Unreachable(String),
-    /// The certificate was not accepted; the words name the issuer problem and the host.
-    #[error("{0}")]
-    Certificate(String),
+    /// `why` is the system's own word for it, here and below.
+    #[error("{host} cannot be reached: {why}")]
+    HostUnreachable { host: String, why: String },
+    #[error("the certificate of {host} is not trusted: {why}")]
+    Certificate { host: String, why: String },
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
 }

@@ -113,7 +113,14 @@ impl AskError {
             Self::Unreachable(TransportError::TimedOut(seconds)) => {
                 said("no_answer_within", "no answer within {seconds} s", [("seconds", (*seconds).into())])
             }
-            Self::Unreachable(e) => e.to_string().into(),
+            Self::Unreachable(TransportError::HostUnreachable { host, why }) => {
+                said("host_unreachable", "{host} cannot be reached: {why}", [("host", host.as_str().into()), ("why", why.as_str().into())])
+            }
+            Self::Unreachable(TransportError::Certificate { host, why }) => {
+                let facts = [("host", host.as_str().into()), ("why", why.as_str().into())];
+                said("certificate_untrusted", "the certificate of {host} is not trusted: {why}", facts)
+            }
+            Self::Unreachable(e @ (TransportError::Unreachable(_) | TransportError::TooLarge(_))) => e.to_string().into(),
             Self::NotOurs { status } => said(
                 "answer_not_ours",
                 "the answer (HTTP {status}) does not come from Graph Queue; a network in between may want a sign-in",
