@@ -135,6 +135,46 @@ async fn retry_after_is_obeyed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn retry_after_told_to_a_text_beside_the_passes_is_obeyed_by_all() {
+    for status in [429, 503] {
+        let mut world = World::new(100);
+        world.pickup_every_20_s();
+        let session = world.share("digest");
+        world.store.make_project_readable(world.project, true).unwrap();
+        let busy = r#"{"error":{"code":"busy","message":"too many requests","retryable":true}}"#;
+        let text = format!("/graphs/{session}");
+        world.queue.fault(&text, Fault::Answer(status, "retry-after: 90", busy.into()), 1);
+        world.start();
+        world.pass_by(5).await;
+        let command = world.enqueue(session);
+        world.pass_by(80).await;
+        let asked = (world.queue.count("/sync"), world.queue.count(&text), world.queue.count("/start"));
+        assert_eq!(asked, (1, 1, 0), "{status}");
+        assert!(matches!(world.relay.status().view(), RelayView::ServerSays { repair: false, .. }), "{status}: and the owner is told");
+        world.pass_by(10).await;
+        assert_eq!((world.queue.count("/sync"), world.queue.count(&text)), (2, 2), "{status}");
+        assert_eq!(world.until_terminal(command).await, "completed/done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ending_waits_for_retry_after_and_is_not_lost() {
+    let mut world = World::new(30_000);
+    world.pickup_every_20_s();
+    let session = world.share("digest");
+    let command = world.enqueue(session);
+    world.start();
+    world.until("it runs", |w| w.runs() == 1).await;
+    let busy = r#"{"error":{"code":"busy","message":"too many requests","retryable":true}}"#;
+    world.queue.fault("/sync", Fault::Answer(429, "retry-after: 90", busy.into()), 1);
+    world.store.untick(world.project, session).unwrap(); // a sync beside the busy pass
+    world.pass_by(60).await;
+    assert_eq!((world.queue.count("/sync"), world.queue.count("/complete")), (2, 0));
+    assert_eq!(world.until_terminal(command).await, "completed/done");
+    assert_eq!(world.queue.completions(command), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_project_that_was_deleted_elsewhere_goes_from_the_list() {
     let mut world = World::new(100);
     world.share("digest");
