@@ -50,7 +50,7 @@ field: string | null,
  * Position in a Graph's source, counted from 1.
  */
 line: number | null, column: number | null, };
-export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: string, } | { "at": "server_says", message: string, repair: boolean, };
+export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: string, } | { "at": "server_says", message: string, repair: boolean, } | { "at": "failing", since: number, times: number, };
 export type StatusView = { relay: RelayView, running: Array<RunningView>, tokens_today: number, approvals_waiting: number, 
 /**
  * Completions the server has not confirmed yet.

@@ -24,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const SLEPT_MS: i64 = 5_000;
 /// A relay that failed waits so long before it begins again.
 const AFTER_A_DEFECT: Duration = Duration::from_secs(2);
+/// One that has gone on for so long since is no longer counted as failing: three passes of the rhythm.
+const STEADY_AFTER: Duration = Duration::from_millis(3 * PASS_EVERY_MS);
 /// After the app asked to stop, a pass may finish what it has in hand for this long.
 const STOP_GRACE: Duration = Duration::from_secs(6);
 
@@ -53,7 +55,16 @@ struct Driver {
 
 /// Drives a relay until `stop`, whatever happens: after a defect of ours what was in hand ends as after a restart, and it begins again.
 pub async fn keep_driving(relay: Arc<Relay>, stop: CancellationToken) {
-    while let Err(failed) = tokio::spawn(drive(Arc::clone(&relay), stop.clone())).await {
+    loop {
+        let mut driven = tokio::spawn(drive(Arc::clone(&relay), stop.clone()));
+        let ended = match tokio::time::timeout(STEADY_AFTER, &mut driven).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                relay.note(|s| s.failing = None);
+                driven.await
+            }
+        };
+        let Err(failed) = ended else { return };
         tracing::error!("the relay failed and begins again: {failed}");
         relay.begin_again();
         tokio::select! {

@@ -26,7 +26,7 @@ pub use client::{AskError, Link, Offer, QueueClient, Synced, Token};
 pub use drive::{drive, keep_driving};
 pub use executor::{RunFeed, RunGraphs, RunNews, RunRequest};
 pub use pass::{PassError, PassReport};
-pub use status::{Busy, RelayStatus, Trouble};
+pub use status::{Busy, Failing, RelayStatus, Trouble};
 
 use crate::{
     ports::{Clock, HttpSend, Random},
@@ -177,8 +177,12 @@ impl Relay {
     /// The pass in hand is gone: no claim of it may run any more, and what it ran has been dropped.
     fn begin_again(&self) {
         self.ours().clear();
-        self.note(|s| (s.busy, s.syncing, s.doorbell_open) = (None, false, false));
-        if let Err(e) = self.store.end_interrupted_commands(self.now()) {
+        let now = self.now();
+        self.note(|s| {
+            (s.busy, s.syncing, s.doorbell_open) = (None, false, false);
+            s.note_failure(now);
+        });
+        if let Err(e) = self.store.end_interrupted_commands(now) {
             tracing::error!("what was interrupted could not be ended: {e}");
         }
     }

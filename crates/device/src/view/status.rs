@@ -29,6 +29,11 @@ pub enum RelayView {
         message: String,
         repair: bool,
     },
+    /// A defect of ours: the relay failed so many times in a row and begins again each time.
+    Failing {
+        since: i64,
+        times: u64,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, TS)]

@@ -1,7 +1,15 @@
-//! When passes happen: C10, C11, C12, Retry-After.
-use std::time::Duration;
+//! When passes happen: C10, C11, C12, Retry-After, a relay that fails.
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use device::view::RelayView;
+use device::{relay::keep_driving, view::RelayView};
+use domain::GraphSessionId;
+use tokio_util::sync::CancellationToken;
 
 use crate::{queue::Fault, world::World};
 
@@ -172,6 +180,34 @@ async fn an_ending_waits_for_retry_after_and_is_not_lost() {
     assert_eq!((world.queue.count("/sync"), world.queue.count("/complete")), (2, 0));
     assert_eq!(world.until_terminal(command).await, "completed/done");
     assert_eq!(world.queue.completions(command), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_fails_again_and_again_says_so_until_it_goes_on() {
+    let world = World::new(100);
+    world.share("digest");
+    let broken = Arc::new(AtomicBool::new(true));
+    let defect = Arc::clone(&broken);
+    let asks = move |_: GraphSessionId, _: &[String]| -> Option<Vec<String>> {
+        assert!(!defect.load(Ordering::SeqCst), "a defect of ours");
+        None
+    };
+    let relay = world.relay_that_asks(Arc::new(asks));
+    let stop = CancellationToken::new();
+    let driven = tokio::spawn(keep_driving(Arc::clone(&relay), stop.clone()));
+    world.pass_by(1).await;
+    assert!(matches!(relay.status().view(), RelayView::Ready { .. }), "once is mended in silence");
+    world.pass_by(2).await;
+    assert!(matches!(relay.status().view(), RelayView::Failing { times: 2, .. }), "{:?}", relay.status());
+    world.pass_by(2).await;
+    assert!(matches!(relay.status().view(), RelayView::Failing { times: 3, .. }), "{:?}", relay.status());
+    broken.store(false, Ordering::SeqCst);
+    world.pass_by(30).await;
+    assert!(matches!(relay.status().view(), RelayView::Failing { .. }), "it works, but not for long yet");
+    world.pass_by(40).await;
+    assert!(matches!(relay.status().view(), RelayView::Ready { .. }), "{:?}", relay.status());
+    stop.cancel();
+    driven.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns
 import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
-export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full" | "long";
+export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "failing" | "full" | "long";
 type Handlers = { [N in keyof Commands]: (args: Commands[N]["args"]) => Commands[N]["answer"] | Promise<Commands[N]["answer"]> };
 type PopupHandlers = { [N in keyof PopupCommands]: (args: PopupCommands[N]["args"]) => PopupCommands[N]["answer"] };
 
@@ -95,7 +95,7 @@ export class FakeDesk implements Platform {
     const empty = this.mood === "empty";
     const running = this.runs.filter((run) => run.state === "running");
     return {
-      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
+      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: "no route to host" } : this.mood === "failing" ? { at: "failing", since: NOW - 40_000, times: 4 } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
       running: running.map((run) => ({ execution_id: run.execution_id, graph: run.graph, agents_running: 3, agents_waiting: 12, asking: run.asking, since: run.started_at })),
       tokens_today: empty ? 0 : 212_480,
       approvals_waiting: this.approvals.waiting.length,
