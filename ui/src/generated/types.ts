@@ -454,6 +454,7 @@ export type Commands = {
   settings_update: { args: { change: SettingsChange }; answer: SettingsView };
   folder_pick: { args: {  }; answer: string | null };
   file_save: { args: { file: ExportedFile }; answer: string | null };
+  logs_open: { args: {  }; answer: null };
   folder_add: { args: { path: string, access: FolderAccess }; answer: SettingsView };
   folder_remove: { args: { path: string }; answer: SettingsView };
   secret_store_choose: { args: { choice: SecretStoreChoice }; answer: ConnectionsView };

@@ -165,6 +165,19 @@ test("taking commands is paused by name, and nothing else changes with it", asyn
   registry.all.find((command) => command.id === "relay.pause")?.run();
   await waitFor(() => expect(desk.settings).toEqual({ ...before, paused: true }));
 });
+test("the logs folder opens by name and from Settings; where it cannot, Settings says so", async () => {
+  const desk = await open("settings");
+  const asked = () => desk.calls.filter((call) => call.name === "logs_open").length;
+  registry.all.find((command) => command.id === "logs.open")?.run();
+  await waitFor(() => expect(asked()).toBe(1));
+  await fireEvent.click(await screen.findByTestId(testid.openLogs));
+  expect(asked()).toBe(2);
+  expect(screen.queryByTestId("error-note")).toBeNull();
+  const call = desk.call.bind(desk);
+  desk.call = async (name, args) => (name === "logs_open" ? Promise.reject({ code: "folder_not_opened", message: "The system did not open it.", facts: {}, field: null, line: null, column: null }) : call(name, args));
+  await fireEvent.click(screen.getByTestId(testid.openLogs));
+  await waitFor(() => expect(screen.getByTestId("error-note").textContent).toContain("The system did not open it."));
+});
 test("the palette finds Graphs, commands and runs by a few letters", async () => {
   await open("graphs");
   await fireEvent.keyDown(window, { key: "k", ctrlKey: true });

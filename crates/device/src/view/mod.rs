@@ -91,6 +91,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("settings_update", "change: SettingsChange", "SettingsView"),
     ("folder_pick", "", "string | null"),
     ("file_save", "file: ExportedFile", "string | null"),
+    ("logs_open", "", "null"),
     ("folder_add", "path: string, access: FolderAccess", "SettingsView"),
     ("folder_remove", "path: string", "SettingsView"),
     ("secret_store_choose", "choice: SecretStoreChoice", "ConnectionsView"),

@@ -324,6 +324,7 @@ export class FakeDesk implements Platform {
     folder_remove: ({ path }) => (this.settings = { ...this.settings, folders: this.settings.folders.filter((each) => each.path !== path) }),
     secret_store_choose: ({ choice }) => (this.connections = { ...this.connections, secrets: { kind: choice.store, text: "Secrets are where you chose." } }),
     doctor_run: () => DOCTOR,
+    logs_open: () => null,
     file_save: ({ file }) => `/home/ada/${file.file_name}`,
     window_ready: () => null,
     window_drawn: () => null,
