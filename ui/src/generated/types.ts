@@ -171,13 +171,14 @@ removing: number,
 problem: string | null, };
 export type SharedProject = { project_id: string, name: string, enabled: boolean, readable: boolean, ticked: number, last_sync: number | null, syncing: boolean, sync_error: string | null, 
 /**
- * Pickup waits of the last commands, newest first.
+ * Of the last commands, newest first.
  */
-pickup_waits_ms: Array<number>, 
+pickup_waits: Array<PickupWait>, 
 /**
  * What Claude sees for it now.
  */
 visible: Array<VisibleSession>, };
+export type PickupWait = { graph: string, ms: number, };
 export type VisibleSession = { name: string, slug: string, description: string, version: number, };
 export type SharingRow = { graph_session_id: string, name: string, slug: string, status: GraphStatus, 
 /**

@@ -80,6 +80,11 @@ test("the 101st tick is refused with the reason", async () => {
   await fireEvent.click(tick);
   await waitFor(() => expect(screen.getByTestId("error-note").textContent).toContain("100 of 100 are ticked for Billing. Untick one first."));
 });
+test("each pickup wait names its Graph", async () => {
+  await open("sharing");
+  const cells = () => [...document.querySelectorAll(".waits > *")].map((each) => each.textContent);
+  await waitFor(() => expect(cells()).toEqual(["Label new issues", "in 0.02 s", "Summarise support mail", "in 0.03 s", "Label new issues", "in 9.8 s"]));
+});
 test("a tick acts at once and can be undone", async () => {
   const desk = await open("sharing");
   const tick = await screen.findByTestId(testid.tick("plan-week", "Website"));

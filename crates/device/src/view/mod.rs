@@ -170,7 +170,7 @@ mod tests {
             event::AgentEnd, event::RulingWord, event::FleetWhat, event::FleetEvent,
             DeskEvent, Topic, ErrorView, RelayView, StatusView, RunningView, GraphStatus, TemplateRow, GraphRow, LastExecution, GainedPower, GraphDetail, VersionRow,
             Inspection, SourceFault, Severity, Powers, ToolPower, GraphChange, ExportedFile, ExecutionState, ExecutionFilter, ExecutionPage, ExecutionRow,
-            CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, BrowserView, SharedProject, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
+            CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, BrowserView, SharedProject, PickupWait, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
             ApprovalQuestion, OfferedRule, RuleScope, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
             SecretStoreView, SecretStoreChoice, GrantDraft, MintedToken, MadeConnectCode, ModelsView, ProviderRow, AliasRow, FoundServer, PriceRow,
             PriceDraft, ProviderDraft, ProviderTest, McpView, McpWay, McpServerRow, McpStateView, McpToolRow, McpDraft, McpValueDraft, FolderAccess, FolderView, Theme, SettingsView, SettingsChange, DoctorReport, DoctorHop,

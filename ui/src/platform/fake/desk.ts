@@ -163,7 +163,7 @@ export class FakeDesk implements Platform {
         last_sync: NOW - 4000,
         syncing: false,
         sync_error: this.mood === "offline" && n === 0 ? "The server does not answer since 14:02." : null,
-        pickup_waits_ms: n < 3 ? [20, 30, 9800] : [],
+        pickup_waits: n < 3 ? [{ graph: "Label new issues", ms: 20 }, { graph: "Summarise support mail", ms: 30 }, { graph: "Label new issues", ms: 9800 }] : [],
         visible: ready.filter(({ row }) => row.shared_with.includes(project.name)).map(({ row }) => ({ name: row.name, slug: row.slug, description: row.description, version: row.version })),
       })),
       rows: ready.map(({ row }) => ({ graph_session_id: row.id, name: row.name, slug: row.slug, status: row.status, ticked: this.connections.projects.filter((project) => row.shared_with.includes(project.name)).map((project) => project.project_id), gained: row.gained })),
