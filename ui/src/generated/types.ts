@@ -63,7 +63,11 @@ needs_attention: number,
 /**
  * Address of the paired queue.
  */
-queue: string | null, graphs: number, version: string, };
+queue: string | null, 
+/**
+ * Whether it is the one inside this app, whose address says nothing to its owner.
+ */
+queue_builtin: boolean, graphs: number, version: string, };
 export type RunningView = { execution_id: string, graph: string, agents_running: number, agents_waiting: number, asking: number, since: number, };
 export type GraphStatus = "draft" | "ready" | "archived";
 export type TemplateRow = { id: string, name: string, description: string, source: string, };

@@ -48,6 +48,8 @@ pub struct StatusView {
     pub needs_attention: u64,
     /// Address of the paired queue.
     pub queue: Option<String>,
+    /// Whether it is the one inside this app, whose address says nothing to its owner.
+    pub queue_builtin: bool,
     pub graphs: u64,
     pub version: String,
 }

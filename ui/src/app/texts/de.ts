@@ -78,6 +78,7 @@ export const de: Readonly<Record<TextKey, string>> = {
   "status.attention.one": "{n} braucht Sie",
   "status.attention.other": "{n} brauchen Sie",
   "status.noQueue": "Keine Warteschlange",
+  "status.builtinQueue": "Eingebaute Warteschlange",
 
   "palette.title": "Suche und Befehle",
   "palette.placeholder": "Graphs, Befehle, Läufe",

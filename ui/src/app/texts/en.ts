@@ -78,6 +78,7 @@ export const en = {
   "status.attention.one": "{n} needs attention",
   "status.attention.other": "{n} need attention",
   "status.noQueue": "No queue",
+  "status.builtinQueue": "Built-in queue",
 
   "palette.title": "Search and commands",
   "palette.placeholder": "Graphs, commands, runs",

@@ -102,6 +102,7 @@ export class FakeDesk implements Platform {
       outbox: this.mood === "offline" ? 2 : 0,
       needs_attention: 0,
       queue: this.connections.paired?.address ?? null,
+      queue_builtin: this.connections.paired?.builtin === true,
       graphs: this.graphs.length,
       version: "0.1.0",
     };
