@@ -486,7 +486,7 @@ export const de: Readonly<Record<TextKey, string>> = {
   "models.modelsLabel": "Modelle",
   "models.modelsHint": "eins, zwei; leer: den Anbieter fragen",
   "models.atOnce": "Zugleich",
-  "models.atOnceLabel": "Rufe zugleich (ein hiesiges Modell: 1)",
+  "models.atOnceLabel": "Rufe zugleich je Modell (ein hiesiges: 1)",
   "models.calls.one": "{n} Ruf",
   "models.calls.other": "{n} Rufe",
   "models.test": "Prüfen",

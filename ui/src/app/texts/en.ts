@@ -656,7 +656,7 @@ export const en = {
   "models.modelsLabel": "Models",
   "models.modelsHint": "one, two; empty: ask the provider",
   "models.atOnce": "At once",
-  "models.atOnceLabel": "Calls at once (a local model: 1)",
+  "models.atOnceLabel": "Calls at once to each model (a local one: 1)",
   "models.calls.one": "{n} call",
   "models.calls.other": "{n} calls",
   "models.test": "Test",
