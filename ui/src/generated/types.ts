@@ -97,7 +97,7 @@ severity: Severity, };
 export type Severity = "error" | "warning";
 export type Powers = { tools: Array<ToolPower>, folders: Array<FolderView>, models: Array<string>, token_ceiling: number, max_concurrency: number, 
 /**
- * Worst case, where it can be told from the source.
+ * Worst case, where the Graph bounds it. Tokens are always bounded, by the ceiling.
  */
 agents_max: number | null, };
 export type ToolPower = { tool: string, ruling: Ruling, because: string, };

@@ -80,6 +80,20 @@ test("the 101st tick is refused with the reason", async () => {
   await fireEvent.click(tick);
   await waitFor(() => expect(screen.getByTestId("error-note").textContent).toContain("100 of 100 are ticked for Billing. Untick one first."));
 });
+test("the worst case of a run: agents where the Graph bounds them, tokens by the ceiling in any case", async () => {
+  for (const [agents_max, words] of [[29, "at most 29 agents, 200,000 tokens by the ceiling"], [null, "agents cannot be told from the code, 200,000 tokens by the ceiling"]] as const) {
+    await open("editor", "normal", REVIEW(), (desk) => {
+      const call = desk.call.bind(desk);
+      desk.call = async (name, args) => {
+        const answer = await call(name, args);
+        return answer !== null && typeof answer === "object" && "powers" in answer ? { ...answer, powers: { ...answer.powers, agents_max } } : answer;
+      };
+    });
+    await fireEvent.click(await screen.findByRole("button", { name: "Details" }));
+    await waitFor(() => expect(document.querySelector("dialog")?.textContent).toContain(words));
+    cleanup();
+  }
+});
 test("each pickup wait names its Graph", async () => {
   await open("sharing");
   const cells = () => [...document.querySelectorAll(".waits > *")].map((each) => each.textContent);

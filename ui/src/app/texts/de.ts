@@ -305,7 +305,7 @@ export const de: Readonly<Record<TextKey, string>> = {
   "powers.atOnce": "Agenten zugleich",
   "powers.worst": "Schlimmstenfalls",
   "powers.worstOf": "{agents}, {tokens} nach der Obergrenze",
-  "powers.worstUnknown": "aus dem Code nicht zu sagen",
+  "powers.worstUnknown": "Agenten aus dem Code nicht zu sagen",
   "powers.models": "Modelle",
   "powers.modelDefault": "das übliche Modell",
 

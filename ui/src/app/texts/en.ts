@@ -305,7 +305,7 @@ export const en = {
   "powers.atOnce": "Agents at once",
   "powers.worst": "Worst case",
   "powers.worstOf": "{agents}, {tokens} by the ceiling",
-  "powers.worstUnknown": "cannot be told from the code",
+  "powers.worstUnknown": "agents cannot be told from the code",
   "powers.models": "Models",
   "powers.modelDefault": "the default model",
 
