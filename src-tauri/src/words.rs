@@ -15,6 +15,7 @@ pub fn tray_line(status: &StatusView) -> String {
         RelayView::Paused { .. } => "Paused: commands wait in the queue".to_owned(),
         RelayView::Offline { .. } => "Offline: finished work is kept and will be sent".to_owned(),
         RelayView::ServerSays { message, .. } => format!("The server says: {}", plain(message)),
+        RelayView::Failing { times, .. } => format!("The relay failed {times} times: commands wait, restart Graph Desk"),
     };
     match status.approvals_waiting {
         0 => relay,
