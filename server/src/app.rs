@@ -128,7 +128,16 @@ impl App {
             config.pinned_clients.iter().map(|text| read_pinned(text)).collect::<Result<_, _>>().map_err(|e| OpenError::Pinned(e.to_string()))?;
         let bells = Arc::new(Bells::default());
         let store = Store::open(&config.place, bells.clone()).await?;
-        let queue = Queue { store, bells, contacts: Contacts::default(), clock, random, terms: config.terms, draining: CancellationToken::new() };
+        let queue = Queue {
+            store,
+            bells,
+            contacts: Contacts::default(),
+            known: Default::default(),
+            clock,
+            random,
+            terms: config.terms,
+            draining: CancellationToken::new(),
+        };
         let app = Self(Arc::new(Inner {
             names: Names::new(&config.public_url, &config.allowed_hosts, &config.allowed_origins),
             limiter: Limiter::new(config.requests_per_second),

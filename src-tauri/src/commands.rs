@@ -34,6 +34,7 @@ pub async fn desk_call(app: AppHandle, window: WebviewWindow, shell: State<'_, S
         "log_ui" => log_ui(MAIN, &args),
         "folder_pick" => Ok(json!(pick_folder(&app, &window).await)),
         "file_save" => save_file(&app, &window, &args).await,
+        "logs_open" => open_folder(&shell.desk.settings_get().await?.logs_folder),
         "app_quit" => {
             shell::quit(&app, "the owner quit from the window");
             Ok(Value::Null)
@@ -94,6 +95,14 @@ async fn save_file(app: &AppHandle, window: &WebviewWindow, args: &Value) -> Ans
     match tokio::fs::write(&path, file.text).await {
         Ok(()) => Ok(json!(path.to_string_lossy())),
         Err(e) => Err(refused("file_not_saved", &format!("{} could not be written: {e}. Choose another folder.", path.display()))),
+    }
+}
+
+/// In the system's own file manager, which nothing here waits for.
+fn open_folder(folder: &str) -> Answer {
+    match tauri_plugin_opener::open_path(folder, None::<&str>) {
+        Ok(()) => Ok(Value::Null),
+        Err(e) => Err(refused("folder_not_opened", &format!("The system did not open {folder}: {e}. Open it in your file manager."))),
     }
 }
 

@@ -52,6 +52,9 @@ pub fn tray_line(status: &StatusView) -> Sentence {
         RelayView::Paused { .. } => said("tray_paused", "Paused: commands wait in the queue", []),
         RelayView::Offline { .. } => said("tray_offline", "Offline: finished work is kept and will be sent", []),
         RelayView::ServerSays { message, .. } => said("tray_server_says", "The server says: {message}", [("message", message.map(&plain).into())]),
+        RelayView::Failing { times, .. } => {
+            said("tray_failing", "The relay failed {times} times: commands wait, restart Graph Desk", [("times", times.to_string().into())])
+        }
     };
     match status.approvals_waiting {
         0 => relay,

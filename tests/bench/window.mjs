@@ -50,7 +50,7 @@ async function until(what, look, ms = 60_000) {
 }
 
 async function emptyWindow(home) {
-  const child = spawn(join(programs, "examples/empty_window"), { env: { ...process.env, HOME: home }, stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn(join(programs, "empty-window"), { env: { ...process.env, HOME: home }, stdio: ["ignore", "pipe", "ignore"] });
   let said = "";
   child.stdout.on("data", (bytes) => (said += bytes));
   try {

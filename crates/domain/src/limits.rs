@@ -27,6 +27,8 @@ pub const OUTBOX_RETRY_MS_MAX: u64 = 60 * 60 * 1000;
 pub const COMMANDS_REMEMBERED_MS: i64 = 31 * DAY_MS;
 
 // ── Models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+/// Models of one provider that have places of their own; the names beyond it, which any Graph may invent, share the provider's.
+pub const MODEL_LANES_MAX: usize = 64;
 /// Prices of the owner's own.
 pub const PRICES_MAX: usize = 500;
 

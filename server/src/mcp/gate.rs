@@ -171,10 +171,13 @@ async fn admit(app: &App, parts: &Parts, message: &Message<'_>) -> Result<Option
     if !parts.headers.contains_key(header::AUTHORIZATION) {
         return if need == Need::Nothing { Ok(None) } else { Err(challenge(app, message.id, false)) };
     }
-    let by = match bearer(&parts.headers) {
-        Some(token) => app.queue.granted(token).await.map_err(|e| ApiError::from(e).into_response())?,
-        None => None,
+    let by = match (bearer(&parts.headers), need) {
+        // Whatever needs a scope checks the grant again inside its own transaction.
+        (Some(token), Need::Scope(_)) => app.queue.granted_lately(token).await,
+        (Some(token), Need::Token | Need::Nothing) => app.queue.granted(token).await,
+        (None, _) => Ok(None),
     };
+    let by = by.map_err(|e| ApiError::from(e).into_response())?;
     let Some(by) = by else { return Err(challenge(app, message.id, true)) };
     app.limiter.take(&by.agent.to_string()).map_err(|seconds| too_many(seconds).into_response())?;
     match need {

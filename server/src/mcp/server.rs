@@ -108,7 +108,7 @@ impl From<SubmitError> for ToolError {
             | SubmitError::ArgumentsTooLong(_)
             | SubmitError::ArgumentsTooDeep
             | SubmitError::QueueFull { .. }
-            | SubmitError::SchemaMoved => Self::Told(e.to_string()),
+            | SubmitError::SchemaMoved(_) => Self::Told(e.to_string()),
             SubmitError::Store(e) => Self::Store(e),
         }
     }

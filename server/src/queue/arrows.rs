@@ -51,18 +51,20 @@ pub async fn cancel(tx: &mut Tx, command: CommandId, by: Canceller, now: Timesta
     Ok(changed)
 }
 
+/// An agent's open commands are looked for among those of its owner's devices: they alone stand in an index without history.
+pub const OF_AGENT: &str =
+    "device_id IN (SELECT d.device_id FROM devices d JOIN agents a ON a.owner_id = d.owner_id WHERE a.agent_id = $1) AND agent_id = $1";
+
 /// queued → cancelled with the reason; running → the flag, where the withdrawal reaches running commands.
 pub async fn withdraw(tx: &mut Tx, what: Withdrawn, now: Timestamp) -> Result<u64, StoreError> {
-    let (columns, mut ids, reason, running_too) = match what {
-        Withdrawn::AgentRevoked(id) => (&["agent_id"][..], vec![Value::from(id)], CancelReason::AgentRevoked, true),
-        Withdrawn::ProjectDeleted(id) => (&["project_id"][..], vec![Value::from(id)], CancelReason::NotShared, true),
+    let (whose, mut ids, reason, running_too) = match what {
+        Withdrawn::AgentRevoked(id) => (OF_AGENT, vec![Value::from(id)], CancelReason::AgentRevoked, true),
+        Withdrawn::ProjectDeleted(id) => ("project_id = $1", vec![Value::from(id)], CancelReason::NotShared, true),
         Withdrawn::Disabled(device, project) => {
-            (&["device_id", "project_id"][..], vec![Value::from(device), Value::from(project)], CancelReason::NotShared, false)
+            ("device_id = $1 AND project_id = $2", vec![Value::from(device), Value::from(project)], CancelReason::NotShared, false)
         }
-        Withdrawn::Unpaired(id) => (&["device_id"][..], vec![Value::from(id)], CancelReason::NotShared, false),
+        Withdrawn::Unpaired(id) => ("device_id = $1", vec![Value::from(id)], CancelReason::NotShared, false),
     };
-    let whose: Vec<String> = columns.iter().zip(1..).map(|(column, n)| format!("{column} = ${n}")).collect();
-    let whose = whose.join(" AND ");
     let mut changed = Vec::new();
     if running_too {
         let sql = format!("UPDATE commands SET cancel_asked = 1 WHERE {whose} AND status = 'running' AND cancel_asked = 0 RETURNING command_id");
@@ -70,7 +72,7 @@ pub async fn withdraw(tx: &mut Tx, what: Withdrawn, now: Timestamp) -> Result<u6
     }
     let sql = format!(
         "UPDATE commands SET status = 'cancelled', reason = '{reason}', ended_at = ${} WHERE {whose} AND status = 'queued' RETURNING command_id",
-        columns.len() + 1
+        ids.len() + 1
     );
     ids.push(now.into());
     changed.extend(tx.query(&sql, &ids).await?);

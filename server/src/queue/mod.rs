@@ -80,6 +80,7 @@ pub struct Queue {
     pub(crate) store: Store,
     pub(crate) bells: Arc<Bells>,
     pub(crate) contacts: Contacts,
+    pub(crate) known: agent::Known,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) terms: Terms,
@@ -148,7 +149,7 @@ pub fn hot_statements() -> Vec<(&'static str, String)> {
         ("doorbell", doorbell::HIGHEST.into()),
         ("doorbell: counter", doorbell::COUNTER.into()),
         ("submit: earlier", submit::EARLIER.into()),
-        ("submit: quota", submit::QUEUED.into()),
+        ("submit: target", submit::target_statement()),
         ("get", view::statement("c.command_id = $1 AND c.agent_id = $2")),
     ]
 }

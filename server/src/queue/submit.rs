@@ -1,8 +1,7 @@
 //! `run_graph_session`: one command per (connected agent, idempotency key), committed before it is answered.
-use std::time::Duration;
-
 use domain::{
     CommandId, GraphSessionId, IdempotencyKey, ProjectId, RawJson, Slug, Timestamp,
+    command::Status,
     limits::{ARGUMENTS_BYTES_MAX, JSON_DEPTH_MAX},
     text::SESSION_NOT_FOUND,
     wire::relay::SessionStatus,
@@ -36,9 +35,9 @@ pub enum SubmitError {
     ArgumentsTooDeep,
     #[error("{limit} commands are queued in this project already, the most it takes; they run one after the other on the owner's desktop")]
     QueueFull { limit: usize },
-    /// The session's schema changed between the check and the transaction.
+    /// The arguments were checked against another schema than the one that stands: this one.
     #[error("the session changed while its arguments were checked")]
-    SchemaMoved,
+    SchemaMoved(Option<String>),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -56,8 +55,23 @@ pub struct Submitted {
 }
 
 pub(super) const EARLIER: &str = "SELECT request_hash, command_id FROM commands WHERE agent_id = $1 AND key_hash = $2";
-pub(super) const QUEUED: &str = "SELECT count(*) FROM commands WHERE project_id = $1 AND status = 'queued' AND expires_at > $2";
+/// The session that would run, under the oldest granted project it is ticked for; its desktop; and what waits there.
+pub(super) fn target_statement() -> String {
+    format!(
+        "SELECT s.project_id, s.slug, s.status, s.arguments_schema,
+                (SELECT count(*) FROM commands q WHERE q.project_id = s.project_id AND q.status = 'queued' AND q.expires_at > $3),
+                (SELECT count(*) FROM commands q WHERE q.device_id = s.device_id AND q.status = 'queued'),
+                (SELECT count(*) FROM commands r WHERE r.device_id = s.device_id AND r.status = 'running'), {}
+           FROM shared_sessions s
+           JOIN agent_projects g ON g.project_id = s.project_id AND g.agent_id = $1
+           JOIN projects p ON p.project_id = s.project_id AND p.deleted_at IS NULL
+           JOIN devices d ON d.device_id = s.device_id
+          WHERE s.graph_session_id = $2 ORDER BY p.created_at, p.project_id LIMIT 1",
+        view::DESKTOP_COLUMNS
+    )
+}
 
+#[derive(Clone)]
 struct Submit {
     by: Granted,
     session: GraphSessionId,
@@ -71,13 +85,15 @@ struct Submit {
     queued_per_project: usize,
 }
 
-/// The session that would run, under the oldest granted project it is ticked for.
 struct Target {
     project: ProjectId,
-    device: domain::DeviceId,
     slug: Slug,
     status: SessionStatus,
     schema: Option<String>,
+    queued_in_project: i64,
+    queued_on_desktop: i64,
+    running_on_desktop: i64,
+    desktop: view::Desktop,
 }
 
 enum Found {
@@ -103,29 +119,24 @@ impl Queue {
             queued_ttl_ms: self.terms.queued_ttl_ms,
             queued_per_project: self.terms.queued_per_project,
         };
+        // Arguments are checked before the one writer is asked, against a schema that the transaction compares.
+        submit.checked_schema = self.store.read(&session, |tx, session| Box::pin(schema_of(tx, *session))).await?;
         loop {
-            // A replay needs no write. Arguments are checked before the one writer is asked, against a schema that the transaction compares.
-            match self.store.read(&submit, |tx, it| Box::pin(look(tx, it))).await? {
-                Found::Replay(view) => return Ok(self.answer(*view, true)),
-                Found::New(None) => return Err(SubmitError::SessionNotFound),
-                Found::New(Some(target)) => {
-                    if let Some(schema) = &target.schema {
-                        schema_check::check(schema, &submit.arguments).map_err(SubmitError::ArgumentsInvalid)?;
-                    }
-                    submit.checked_schema = target.schema;
+            if let Some(schema) = &submit.checked_schema
+                && let Err(why) = schema_check::check(schema, &submit.arguments)
+            {
+                // What was accepted once stands, whatever the schema has become; and a session that is not granted is not spoken of.
+                match self.store.read(&submit, |tx, it| Box::pin(look(tx, it))).await? {
+                    Found::Replay(view) => return Ok(self.answer(*view, true)),
+                    Found::New(None) => return Err(SubmitError::SessionNotFound),
+                    Found::New(Some(target)) if target.schema == submit.checked_schema => return Err(SubmitError::ArgumentsInvalid(why)),
+                    Found::New(Some(target)) => submit.checked_schema = target.schema,
                 }
+                continue;
             }
-            let attempt = Submit {
-                by: submit.by.clone(),
-                arguments: submit.arguments.clone(),
-                key_hash: submit.key_hash.clone(),
-                request_hash: submit.request_hash.clone(),
-                checked_schema: submit.checked_schema.clone(),
-                ..submit
-            };
-            match self.store.write(attempt, |tx, it| Box::pin(enqueue(tx, it))).await {
+            match self.store.write(submit.clone(), |tx, it| Box::pin(enqueue(tx, it))).await {
                 Ok((view, replayed)) => return Ok(self.answer(view, replayed)),
-                Err(SubmitError::SchemaMoved) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(SubmitError::SchemaMoved(stands)) => submit.checked_schema = stands,
                 Err(e) => return Err(e),
             }
         }
@@ -157,29 +168,33 @@ async fn earlier(tx: &mut Tx, it: &Submit) -> Result<Option<view::CommandView>, 
     Ok(view::find(tx, "c.command_id = $1", params![id], it.now).await?)
 }
 
+async fn schema_of(tx: &mut Tx, session: GraphSessionId) -> Result<Option<String>, StoreError> {
+    let row = tx.row("SELECT arguments_schema FROM shared_sessions WHERE graph_session_id = $1 LIMIT 1", params![session]).await?;
+    Ok(row.map(|row| row.opt_text(0).map(|text| text.map(str::to_owned))).transpose()?.flatten())
+}
+
 async fn target(tx: &mut Tx, it: &Submit) -> Result<Option<Target>, StoreError> {
-    let sql = "SELECT s.project_id, s.device_id, s.slug, s.status, s.arguments_schema
-                 FROM shared_sessions s
-                 JOIN agent_projects g ON g.project_id = s.project_id AND g.agent_id = $1
-                 JOIN projects p ON p.project_id = s.project_id AND p.deleted_at IS NULL
-                WHERE s.graph_session_id = $2 ORDER BY p.created_at, p.project_id LIMIT 1";
-    let Some(row) = tx.row(sql, params![it.by.agent, it.session]).await? else { return Ok(None) };
+    let Some(row) = tx.row(&target_statement(), params![it.by.agent, it.session, it.now]).await? else { return Ok(None) };
     Ok(Some(Target {
         project: row.id(0)?,
-        device: row.id(1)?,
-        slug: row.id(2)?,
-        status: super::sync::status_of(row.text(3)?)?,
-        schema: row.opt_text(4)?.map(str::to_owned),
+        slug: row.id(1)?,
+        status: super::sync::status_of(row.text(2)?)?,
+        schema: row.opt_text(3)?.map(str::to_owned),
+        queued_in_project: row.int(4)?,
+        queued_on_desktop: row.int(5)?,
+        running_on_desktop: row.int(6)?,
+        desktop: view::desktop(&row, 7)?,
     }))
 }
 
 async fn enqueue(tx: &mut Tx, it: &Submit) -> Result<(view::CommandView, bool), SubmitError> {
+    // A repeat changes nothing and waits for no disk. Of two that race the key's unique index lets one in, and the other runs again.
+    if let Some(view) = earlier(tx, it).await? {
+        return if grant_stands(tx, &it.by, it.now).await? { Ok((view, true)) } else { Err(SubmitError::Revoked) };
+    }
     let seq = lock_owner(tx, it.by.owner).await?;
     if !grant_stands(tx, &it.by, it.now).await? {
         return Err(SubmitError::Revoked);
-    }
-    if let Some(view) = earlier(tx, it).await? {
-        return Ok((view, true));
     }
     let Some(target) = target(tx, it).await? else { return Err(SubmitError::SessionNotFound) };
     match target.status {
@@ -188,12 +203,17 @@ async fn enqueue(tx: &mut Tx, it: &Submit) -> Result<(view::CommandView, bool), 
         SessionStatus::Archived => return Err(SubmitError::NotReady("archived")),
     }
     if target.schema != it.checked_schema {
-        return Err(SubmitError::SchemaMoved);
+        return Err(SubmitError::SchemaMoved(target.schema));
     }
-    let queued = tx.row(QUEUED, params![target.project, it.now]).await?.map_or(Ok(0), |row| row.int(0))?;
-    if queued >= it.queued_per_project as i64 {
+    if target.queued_in_project >= it.queued_per_project as i64 {
         return Err(SubmitError::QueueFull { limit: it.queued_per_project });
     }
+    insert(tx, it, &target, seq).await?;
+    tx.ring(Bell::Device(target.desktop.device));
+    Ok((queued_view(it, target), false))
+}
+
+async fn insert(tx: &mut Tx, it: &Submit, target: &Target, seq: i64) -> Result<(), StoreError> {
     let sql = "INSERT INTO commands (command_id, owner_id, project_id, agent_id, device_id, graph_session_id, slug, seq, key_hash, request_hash,
                  arguments, arguments_bytes, queued_at, expires_at, status, cancel_asked)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'queued', 0)";
@@ -202,7 +222,7 @@ async fn enqueue(tx: &mut Tx, it: &Submit) -> Result<(view::CommandView, bool), 
         it.by.owner,
         target.project,
         it.by.agent,
-        target.device,
+        target.desktop.device,
         it.session,
         &target.slug,
         seq,
@@ -213,8 +233,27 @@ async fn enqueue(tx: &mut Tx, it: &Submit) -> Result<(view::CommandView, bool), 
         it.now,
         it.now.plus_ms(it.queued_ttl_ms)
     ];
-    tx.execute(sql, params).await?;
-    tx.ring(Bell::Device(target.device));
-    let view = view::find(tx, "c.command_id = $1", params![it.command], it.now).await?;
-    Ok((view.ok_or_else(|| StoreError::Corrupt("a command just queued is missing".into()))?, false))
+    tx.execute(sql, params).await.map(drop)
+}
+
+/// The command just queued. It stands behind all that its desktop has.
+fn queued_view(it: &Submit, target: Target) -> view::CommandView {
+    view::CommandView {
+        command: it.command,
+        project: target.project,
+        session: it.session,
+        status: Status::Queued,
+        reason: None,
+        execution: None,
+        cancel_asked: false,
+        queued_at: it.now,
+        started_at: None,
+        ended_at: None,
+        expires_at: it.now.plus_ms(it.queued_ttl_ms),
+        progress: None,
+        completion: None,
+        desktop: target.desktop,
+        ahead: target.queued_on_desktop,
+        running: target.running_on_desktop,
+    }
 }

@@ -235,10 +235,10 @@ enum Driver {
 }
 
 impl Store {
-    /// Opens and brings the schema up to date. Must be called inside a tokio runtime: the writer is a task of it.
+    /// Opens and brings the schema up to date. Writes need a tokio runtime: groups of them are led by its tasks.
     pub async fn open(place: &Place, bells: Arc<Bells>) -> Result<Self, StoreError> {
         let driver = match place {
-            Place::Sqlite { path, durability } => Driver::Sqlite(sqlite::Sqlite::open(path, *durability, bells.clone()).await?),
+            Place::Sqlite { path, durability } => Driver::Sqlite(sqlite::Sqlite::open(path, *durability, bells.clone())?),
             Place::Postgres { url } => Driver::Postgres(postgres::Postgres::open(url, bells.clone()).await?),
         };
         Ok(Self { driver, bells })

@@ -7,7 +7,15 @@ use super::StoreError;
 /// The number of the last step.
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-const STEPS: &[&str] = &[STEP_1, STEP_2, STEP_3];
+const STEPS: &[&str] = &[STEP_1, STEP_2, STEP_3, STEP_4];
+
+/// Every index over queued commands is a page more to write for each of them: one for a device's, in their order, is enough.
+const STEP_4: &str = "
+DROP INDEX commands_offered;
+DROP INDEX commands_in_line;
+CREATE INDEX commands_in_line ON commands (device_id, seq, project_id, status) WHERE status = 'queued';
+DROP INDEX commands_of_agent;
+";
 
 /// What is counted in every submission is counted from an index alone: SQLite reads `status` in the row unless the index holds it.
 const STEP_3: &str = "

@@ -1,11 +1,13 @@
 //! SQLite with one writer that commits in groups.
 //!
-//! The writer is a task that owns the only writing connection. It takes every operation that is waiting, runs each inside its own
-//! savepoint, commits once, and only then answers them all: under load many operations share one wait for the disk.
+//! There is one writing connection. Whoever finds it free takes every operation that is waiting, runs each inside its own savepoint,
+//! commits once, and only then answers them all: under load many operations share one wait for the disk, and alone one operation changes
+//! no thread. Invariant: while something waits, the connection is in somebody's hands.
 //! Nothing here can meet "database is locked" from within this process; another process (`graph-queue pair`) is waited for.
 use std::{
+    collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -18,7 +20,7 @@ use rusqlite::{
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{mpsc, oneshot},
+    sync::{Semaphore, oneshot},
 };
 
 use super::{BoxFuture, Collides, Conn, Durability, Op, Row, StoreError, Tx, Value, schema};
@@ -35,10 +37,9 @@ const STATEMENTS_KEPT: usize = 256;
 const BUSY: Duration = Duration::from_secs(10);
 
 pub struct Sqlite {
-    jobs: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
+    writer: Arc<Writer>,
     readers: Mutex<Vec<Connection>>,
     path: PathBuf,
-    ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 /// One waiting operation.
@@ -83,7 +84,7 @@ where
 }
 
 impl Sqlite {
-    pub async fn open(path: &Path, durability: Durability, bells: Arc<Bells>) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, durability: Durability, bells: Arc<Bells>) -> Result<Self, StoreError> {
         owners_only(path)?;
         let mut conn = Connection::open(path)?;
         let synchronous = match durability {
@@ -93,17 +94,11 @@ impl Sqlite {
         conn.busy_timeout(BUSY)?;
         conn.execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_size_limit = 33554432;
-             PRAGMA wal_autocheckpoint = 1000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000;"
+             PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000;"
         ))?;
         keep_statements(&conn)?;
         schema::migrate_sqlite(&mut conn)?;
-        let (jobs, inbox) = mpsc::channel(WAITING_MAX);
-        let (end, ended) = oneshot::channel();
-        tokio::spawn(async move {
-            writer(conn, inbox, bells).await;
-            let _ = end.send(());
-        });
-        Ok(Self { jobs: Mutex::new(Some(jobs)), readers: Mutex::default(), path: path.to_owned(), ended: Mutex::new(Some(ended)) })
+        Ok(Self { writer: Arc::new(Writer::new(conn, bells)), readers: Mutex::default(), path: path.to_owned() })
     }
 
     pub async fn write<I, T, E>(&self, input: I, op: Op<I, T, E>) -> Result<T, E>
@@ -112,15 +107,12 @@ impl Sqlite {
         T: Send + 'static,
         E: From<StoreError> + Collides + Send + 'static,
     {
+        let place = self.writer.places.acquire().await.map_err(|_| StoreError::Closing)?;
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Waiting { input, op, result: None, reply });
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(jobs) = jobs else { return Err(StoreError::Closing.into()) };
-        if jobs.send(job).await.is_err() {
-            return Err(StoreError::Closing.into());
-        }
-        drop(jobs);
-        answer.await.unwrap_or_else(|_| Err(StoreError::Closing.into()))
+        self.writer.add(Box::new(Waiting { input, op, result: None, reply }))?;
+        let result = answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the operation broke off; it was undone".into()).into()));
+        drop(place);
+        result
     }
 
     pub fn read<I, T, E>(&self, input: &I, op: Op<I, T, E>) -> Result<T, E>
@@ -174,10 +166,10 @@ impl Sqlite {
         done.map(drop)
     }
 
+    /// Ends after what was accepted.
     pub async fn close(&self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ended) = ended {
+        let in_hand = self.writer.line().close();
+        if let Some(ended) = in_hand {
             let _ = ended.await;
         }
     }
@@ -246,28 +238,133 @@ pub fn restore(from: &Path, to: &Path, aside: &Path) -> Result<(), StoreError> {
     healthy(&target).map(drop)
 }
 
-async fn writer(conn: Connection, mut inbox: mpsc::Receiver<Box<dyn Job>>, bells: Arc<Bells>) {
-    // On a multi-thread runtime the other tasks of this worker are moved away while it waits for the disk.
-    let may_block = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    let mut tx = Tx { conn: Conn::Sqlite(conn), rings: Vec::new() };
-    let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP_MAX);
-    while inbox.recv_many(&mut group, GROUP_MAX).await > 0 {
-        let committed = if may_block { tokio::task::block_in_place(|| run_group(&mut tx, &mut group)) } else { run_group(&mut tx, &mut group) };
-        let rings = std::mem::take(&mut tx.rings);
-        match committed {
-            Ok(()) => {
-                for job in group.drain(..) {
-                    job.answer(Ok(()));
-                }
-                rings.into_iter().for_each(|bell| bells.ring(bell));
+/// The writing connection, and who waits for it.
+struct Writer {
+    places: Semaphore,
+    line: Mutex<Line>,
+    bells: Arc<Bells>,
+}
+
+struct Line {
+    waiting: VecDeque<Box<dyn Job>>,
+    /// Absent while it is in somebody's hands, and after the end.
+    tx: Option<Tx>,
+    closed: bool,
+    ended: Option<oneshot::Sender<()>>,
+}
+
+impl Line {
+    /// Nothing more is accepted. Where the connection is in use, what to wait for.
+    fn close(&mut self) -> Option<oneshot::Receiver<()>> {
+        let first = !std::mem::replace(&mut self.closed, true);
+        if self.tx.take().is_some() || !first {
+            return None;
+        }
+        let (end, ended) = oneshot::channel();
+        self.ended = Some(end);
+        Some(ended)
+    }
+
+    /// The connection is given back; again with somebody who leads where there is more to do.
+    fn give_back(&mut self, tx: Tx) -> Option<Tx> {
+        if !self.waiting.is_empty() {
+            return Some(tx);
+        }
+        if self.closed {
+            drop(tx);
+            drop(self.ended.take());
+        } else {
+            self.tx = Some(tx);
+        }
+        None
+    }
+
+    fn next_group(&mut self) -> Vec<Box<dyn Job>> {
+        let size = self.waiting.len().min(GROUP_MAX);
+        self.waiting.drain(..size).collect()
+    }
+}
+
+impl Writer {
+    fn new(conn: Connection, bells: Arc<Bells>) -> Self {
+        let tx = Tx { conn: Conn::Sqlite(conn), rings: Vec::new() };
+        let line = Line { waiting: VecDeque::new(), tx: Some(tx), closed: false, ended: None };
+        Self { places: Semaphore::new(WAITING_MAX), line: Mutex::new(line), bells }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes its place in the line; leads a group where nobody has the connection.
+    fn add(self: &Arc<Self>, job: Box<dyn Job>) -> Result<(), StoreError> {
+        let free = {
+            let mut line = self.line();
+            if line.closed {
+                return Err(StoreError::Closing);
+            }
+            line.waiting.push_back(job);
+            line.tx.take()
+        };
+        match free {
+            Some(tx) if may_block() => self.lead(tx),
+            Some(tx) => self.lead_in_task(tx),
+            None => {} // whoever has it looks for more before giving it back
+        }
+        Ok(())
+    }
+
+    /// Commits one group. On a multi-thread runtime the other tasks of this worker are moved away while it waits for the disk.
+    fn lead(self: &Arc<Self>, tx: Tx) {
+        let group = self.line().next_group();
+        let mut hands = Hands { writer: self, tx: Some(tx) };
+        if may_block() { tokio::task::block_in_place(|| hands.commit(group)) } else { hands.commit(group) }
+    }
+
+    fn lead_in_task(self: &Arc<Self>, tx: Tx) {
+        let writer = self.clone();
+        tokio::spawn(async move { writer.lead(tx) });
+    }
+}
+
+fn may_block() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+}
+
+/// Who holds the connection: given back when dropped, even by a panic inside an operation. Whoever came meanwhile is led by a task, for
+/// this caller has waited long enough.
+struct Hands<'w> {
+    writer: &'w Arc<Writer>,
+    tx: Option<Tx>,
+}
+
+impl Hands<'_> {
+    fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let Some(tx) = &mut self.tx else { return };
+        match run_group(tx, &mut group) {
+            Ok(rings) => {
+                group.into_iter().for_each(|job| job.answer(Ok(())));
+                rings.into_iter().for_each(|bell| self.writer.bells.ring(bell));
             }
             Err(e) => {
                 tracing::error!(error = %e, operations = group.len(), "a commit failed; its operations were undone");
                 let why = e.to_string();
-                for job in group.drain(..) {
-                    job.answer(Err(StoreError::Unavailable(why.clone())));
-                }
+                group.into_iter().for_each(|job| job.answer(Err(StoreError::Unavailable(why.clone()))));
             }
+        }
+    }
+}
+
+impl Drop for Hands<'_> {
+    fn drop(&mut self) {
+        let Some(mut tx) = self.tx.take() else { return };
+        if std::thread::panicking() {
+            let _ = statement(&tx, "ROLLBACK"); // there is none where the panic came before or after the transaction
+            tx.rings.clear();
+        }
+        let more = self.writer.line().give_back(tx);
+        if let Some(tx) = more {
+            self.writer.lead_in_task(tx);
         }
     }
 }
@@ -279,31 +376,43 @@ fn statement(tx: &Tx, sql: &str) -> Result<(), StoreError> {
     }
 }
 
-/// All of them in one transaction, each undone alone if it refuses. The lock is taken at the start, never upgraded.
-fn run_group(tx: &mut Tx, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+/// All of them in one transaction, each undone alone if it refuses. The lock is taken at the start, never upgraded. What they ring.
+fn run_group(tx: &mut Tx, group: &mut [Box<dyn Job>]) -> Result<Vec<Bell>, StoreError> {
     statement(tx, "BEGIN IMMEDIATE")?;
-    let mut rings: Vec<Bell> = Vec::new();
-    let mut run_all = || -> Result<(), StoreError> {
-        for job in group.iter_mut() {
-            statement(tx, "SAVEPOINT one")?;
-            let kept = job.run(tx).now_or_never().unwrap_or(false);
-            if kept {
-                rings.append(&mut tx.rings);
-            } else {
-                tx.rings.clear();
-                statement(tx, "ROLLBACK TO one")?;
-            }
-            statement(tx, "RELEASE one")?;
-        }
-        statement(tx, "COMMIT")
+    let outcome = match group {
+        [alone] => run_alone(tx, alone),
+        group => run_all(tx, group),
     };
-    let outcome = run_all();
     if outcome.is_err() {
         let _ = statement(tx, "ROLLBACK"); // after a failed COMMIT there may be nothing left to roll back
-        rings.clear();
     }
-    tx.rings = rings;
     outcome
+}
+
+fn run(tx: &mut Tx, job: &mut Box<dyn Job>) -> bool {
+    tx.rings.clear();
+    job.run(tx).now_or_never().unwrap_or(false)
+}
+
+fn run_alone(tx: &mut Tx, job: &mut Box<dyn Job>) -> Result<Vec<Bell>, StoreError> {
+    let keep = run(tx, job);
+    statement(tx, if keep { "COMMIT" } else { "ROLLBACK" })?;
+    Ok(if keep { std::mem::take(&mut tx.rings) } else { Vec::new() })
+}
+
+fn run_all(tx: &mut Tx, group: &mut [Box<dyn Job>]) -> Result<Vec<Bell>, StoreError> {
+    let mut rings: Vec<Bell> = Vec::new();
+    for job in group {
+        statement(tx, "SAVEPOINT one")?;
+        if run(tx, job) {
+            rings.append(&mut tx.rings);
+        } else {
+            statement(tx, "ROLLBACK TO one")?;
+        }
+        statement(tx, "RELEASE one")?;
+    }
+    statement(tx, "COMMIT")?;
+    Ok(rings)
 }
 
 /// SQLite numbers `?1`, where `$1` would be a name in order of appearance.

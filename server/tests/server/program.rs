@@ -407,3 +407,17 @@ fn the_operator_sees_lists_copies_and_is_told_what_is_wrong() {
     assert!(says(dir.path(), &["serve", "--listen", "0.0.0.0:0"]).contains("--public-url https://"));
     assert!(says(dir.path(), &["serve", "--listen", "0.0.0.0:0", "--public-url", "http://x.example"]).contains("must be https"));
 }
+
+/// What `| head -1` does, at its worst: nobody reads from the first byte on.
+#[test]
+fn a_reader_that_closed_its_end_early_ends_a_command_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [&["pair", "--owner", "Ada"][..], &["pair", "--owner", "Ada", "--json"], &["owner", "list"], &["config"], &["migrate"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = command(dir.path(), arguments).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && !said.contains("panicked"), "{arguments:?}: {said}");
+    }
+    assert!(says(dir.path(), &["owner", "list"]).contains("Ada"), "and it did what it was asked");
+}

@@ -137,7 +137,7 @@ async fn while_held(cluster: &Cluster, setting: &Arc<Setting>) -> Value {
     json!({"sync_p95_ratio": of_sync, "run_p95_ratio": of_run, "sync_ms": sync_held.to_json(), "run_ms": run_held.to_json()})
 }
 
-fn setting_again(setting: &Setting) -> Setting {
+pub fn setting_again(setting: &Setting) -> Setting {
     Setting {
         base: setting.base.clone(),
         http: setting::client(),

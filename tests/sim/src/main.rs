@@ -1,5 +1,5 @@
 //! `graph-sim`: the published table again, from the code that ships.
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::{Parser, Subcommand};
 use graph_sim::{advice::Advice, experiments, faults, report, rng::Rng, scale, table};
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.what {
         Some(What::Table(args)) => show_table(&args),
-        Some(What::Faults(args)) => Ok(search_faults(&args, began)),
+        Some(What::Faults(args)) => search_faults(&args, began),
         Some(What::Scale { seed, bench }) => show_scale(seed, &bench),
         None => show_table(&cli.table),
     };
@@ -85,12 +85,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// To stdout. A reader that closed its end early has what it wanted.
+fn tell(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        told => told,
+    }
+}
+
 /// Whether every row that was made agrees.
 fn show_table(args: &TableArgs) -> Result<bool, Box<dyn std::error::Error>> {
     let runs = args.runs as usize;
     let findings = experiments::run(args.seed, runs, args.experiment.as_deref())?;
     let rows = table::rows(&findings, &Rng::new(args.seed).stream("bootstrap"), args.experiment.as_deref());
-    print!("{}", table::print(&rows, args.seed, runs));
+    tell(&table::print(&rows, args.seed, runs))?;
     if args.experiment.is_none() {
         let advice = Advice::of(&findings.polled[0]);
         report::write(&args.report, &rows, &findings, &advice, args.seed, runs)?;
@@ -100,32 +109,32 @@ fn show_table(args: &TableArgs) -> Result<bool, Box<dyn std::error::Error>> {
 }
 
 /// Whether no fault was found.
-fn search_faults(args: &FaultsArgs, began: Instant) -> bool {
+fn search_faults(args: &FaultsArgs, began: Instant) -> Result<bool, Box<dyn std::error::Error>> {
     if args.keep.is_some() || args.story {
         let played = faults::play(args.from, args.keep.as_deref());
         let keep = args.keep.clone().unwrap_or_default();
         let is_right = played.faults.is_empty();
-        println!("{}", faults::Failing { seed: args.from, keep, played });
-        return is_right;
+        tell(&format!("{}\n", faults::Failing { seed: args.from, keep, played }))?;
+        return Ok(is_right);
     }
     let searched = faults::search(args.from, args.seeds, None, &|| began.elapsed());
     for seed in searched.failing.iter().take(1) {
-        println!("{}", faults::cut_down(*seed));
+        tell(&format!("{}\n", faults::cut_down(*seed)))?;
     }
-    println!(
-        "{} seeds, {} commands, {} executions: {} seeds with a fault {:?}",
+    tell(&format!(
+        "{} seeds, {} commands, {} executions: {} seeds with a fault {:?}\n",
         searched.seeds,
         searched.commands,
         searched.began,
         searched.failing.len(),
         searched.failing
-    );
-    searched.failing.is_empty()
+    ))?;
+    Ok(searched.failing.is_empty())
 }
 
 fn show_scale(seed: u64, bench: &std::path::Path) -> Result<bool, Box<dyn std::error::Error>> {
     let report = std::fs::read(bench).map_err(|e| format!("{} cannot be read ({e}); `make bench` writes it", bench.display()))?;
     let costs = scale::Costs::of_bench(&serde_json::from_slice(&report)?).ok_or("the bench report lacks a figure; run all of `make bench`")?;
-    print!("{}", scale::document(&scale::asked(seed)?, &costs));
+    tell(&scale::document(&scale::asked(seed)?, &costs))?;
     Ok(true)
 }

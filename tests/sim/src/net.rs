@@ -89,6 +89,8 @@ pub enum Fate {
     Detach,
     /// Somebody else answers with these bytes and status 200; the server never sees it.
     Forge(Bytes),
+    /// A gateway answers 503 and asks for so many seconds of patience; the server never sees it.
+    Busy(u64),
 }
 
 /// How a line treats what it carries.
@@ -208,6 +210,9 @@ impl Line {
         if fate == Fate::LoseRequest {
             return Err(broken());
         }
+        if let Fate::Busy(seconds) = fate {
+            return Ok(http::Response::builder().status(503).header("retry-after", seconds).body(Bytes::new()).unwrap_or_default());
+        }
         if let Fate::Forge(body) = fate {
             return Ok(http::Response::builder().header("content-type", "text/html").body(body).unwrap_or_default());
         }
@@ -218,7 +223,7 @@ impl Line {
         let answer = match fate {
             // Whatever becomes of the client, the server goes on.
             Fate::Detach | Fate::Hang => tokio::spawn(served).await.map_err(|_| broken())?,
-            Fate::Pass | Fate::Repeat | Fate::LoseAnswer | Fate::LoseRequest | Fate::Forge(_) => served.await,
+            Fate::Pass | Fate::Repeat | Fate::LoseAnswer | Fate::LoseRequest | Fate::Forge(_) | Fate::Busy(_) => served.await,
         };
         let answer = answer.ok_or_else(broken)?;
         if let Some(copy) = copy {
@@ -227,7 +232,7 @@ impl Line {
         match fate {
             Fate::LoseAnswer => return Err(broken()),
             Fate::Hang => std::future::pending::<()>().await,
-            Fate::Pass | Fate::Repeat | Fate::Detach | Fate::LoseRequest | Fate::Forge(_) => {}
+            Fate::Pass | Fate::Repeat | Fate::Detach | Fate::LoseRequest | Fate::Forge(_) | Fate::Busy(_) => {}
         }
         if back > 0 {
             crate::clock::sleep_ms(back).await;

@@ -320,3 +320,26 @@ fn texts_that_do_not_get_through_hold_up_no_command() {
         .unwrap();
     }
 }
+
+#[test]
+fn a_text_that_is_told_to_wait_quiets_the_whole_relay_until_then() {
+    clock::run(async {
+        let b = Browser::open().await;
+        let graph = b.graph("one", 1, &[b.home]);
+        b.seconds(30).await;
+        b.fates.lock().unwrap().push(Fate::Busy(60));
+        b.desk.store.make_project_readable(b.home, true).unwrap();
+        b.seconds(3).await;
+        let (agent, _) = b.world.agent(&b.desk, "Claude", &[b.home]).await.unwrap();
+        agent.run(&graph.to_string(), json!({ "run_ms": 1_000 }), "key-00001").await.unwrap();
+        let runs = || b.desk.store.executions(&ExecutionQuery { limit: 100, ..Default::default() }).unwrap().rows;
+        b.seconds(50).await;
+        assert_eq!((runs().len(), b.stored(), b.methods().len()), (0, 0, 1), "neither a claim nor another text, although the doorbell rang");
+        let trouble = b.desk.status().unwrap().trouble;
+        assert!(trouble.as_ref().is_some_and(|t| t.words.contains("asks to wait") && !t.offline), "{trouble:?}");
+        b.seconds(20).await;
+        assert_eq!((runs().iter().filter(|run| run.ended_at.is_some()).count(), b.stored()), (1, 1));
+        assert_eq!(b.desk.status().unwrap().trouble, None);
+    })
+    .unwrap();
+}

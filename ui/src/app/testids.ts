@@ -72,5 +72,6 @@ export const testid = {
   popupNote: "popup-note",
   popupTyped: "popup-typed",
   popupAnswer: "popup-answer",
+  openLogs: "open-logs",
   compare: "compare",
 } as const;

@@ -15,6 +15,11 @@ function nextPane(): void {
   pane?.querySelector<HTMLElement>(":is(a, button, input, select, textarea, [tabindex='0'], .cm-content):not([tabindex='-1'])")?.focus();
 }
 
+/** Where the system opens nothing, Settings shows the path to copy. */
+async function openLogs(): Promise<void> {
+  await platform.call("logs_open", {}).catch(() => nav.go("settings"));
+}
+
 /** Where it is refused the place that owns the setting says why. */
 async function setPaused(paused: boolean): Promise<void> {
   await platform.call("settings_update", { change: { ...NO_CHANGE, paused } }).catch(() => nav.go("settings"));
@@ -39,6 +44,7 @@ export function windowCommands(doors: { openPalette: () => void }): void {
       run: () => nav.go("approvals"),
     },
     { id: "relay.pause", title: () => t(status.value?.relay.at === "paused" ? "command.resumeRelay" : "command.pauseRelay"), icon: "clock", run: () => void setPaused(status.value?.relay.at !== "paused") },
+    { id: "logs.open", title: () => t("command.openLogs"), icon: "folder", run: () => void openLogs() },
     { id: "app.quit", title: () => t("command.quit"), icon: "x", keys: "mod+q", run: () => void platform.call("app_quit", {}) },
     { id: "pane.next", title: () => t("command.nextPane"), icon: "right", keys: "f6", run: nextPane },
   ]);

@@ -76,7 +76,7 @@ field: string | null,
  * Position in a Graph's source, counted from 1.
  */
 line: number | null, column: number | null, };
-export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: Sentence, } | { "at": "server_says", message: Sentence, repair: boolean, };
+export type RelayView = { "at": "not_connected" } | { "at": "ready", last_contact: number | null, pickup_instant: boolean, } | { "at": "busy", graph: string, execution_id: string, since: number, } | { "at": "paused", since: number, } | { "at": "offline", since: number, why: Sentence, } | { "at": "server_says", message: Sentence, repair: boolean, } | { "at": "failing", since: number, times: number, };
 export type StatusView = { relay: RelayView, running: Array<RunningView>, tokens_today: number, approvals_waiting: number, 
 /**
  * Completions the server has not confirmed yet.
@@ -89,7 +89,11 @@ needs_attention: number,
 /**
  * Address of the paired queue.
  */
-queue: string | null, graphs: number, version: string, };
+queue: string | null, 
+/**
+ * Whether it is the one inside this app, whose address says nothing to its owner.
+ */
+queue_builtin: boolean, graphs: number, version: string, };
 export type RunningView = { execution_id: string, graph: string, agents_running: number, agents_waiting: number, asking: number, since: number, };
 export type GraphStatus = "draft" | "ready" | "archived";
 export type TemplateRow = { id: string, name: string, description: string, source: string, };
@@ -119,7 +123,7 @@ severity: Severity, };
 export type Severity = "error" | "warning";
 export type Powers = { tools: Array<ToolPower>, folders: Array<FolderView>, models: Array<string>, token_ceiling: number, max_concurrency: number, 
 /**
- * Worst case, where it can be told from the source.
+ * Worst case, where the Graph bounds it. Tokens are always bounded, by the ceiling.
  */
 agents_max: number | null, };
 export type ToolPower = { tool: string, ruling: Ruling, because: Sentence, };
@@ -205,13 +209,14 @@ removing: number,
 problem: Sentence | null, };
 export type SharedProject = { project_id: string, name: string, enabled: boolean, readable: boolean, ticked: number, last_sync: number | null, syncing: boolean, sync_error: Sentence | null, 
 /**
- * Pickup waits of the last commands, newest first.
+ * Of the last commands, newest first.
  */
-pickup_waits_ms: Array<number>, 
+pickup_waits: Array<PickupWait>, 
 /**
  * What Claude sees for it now.
  */
 visible: Array<VisibleSession>, };
+export type PickupWait = { graph: string, ms: number, };
 export type VisibleSession = { name: string, slug: string, description: string, version: number, };
 export type SharingRow = { graph_session_id: string, name: string, slug: string, status: GraphStatus, 
 /**
@@ -504,6 +509,7 @@ export type Commands = {
   settings_update: { args: { change: SettingsChange }; answer: SettingsView };
   folder_pick: { args: {  }; answer: string | null };
   file_save: { args: { file: ExportedFile }; answer: string | null };
+  logs_open: { args: {  }; answer: null };
   folder_add: { args: { path: string, access: FolderAccess }; answer: SettingsView };
   folder_remove: { args: { path: string }; answer: SettingsView };
   secret_store_choose: { args: { choice: SecretStoreChoice }; answer: ConnectionsView };

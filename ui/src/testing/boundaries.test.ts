@@ -53,3 +53,10 @@ test("components and modules stay small", () => {
   const long = all.filter((path) => !data.test(path) && readFileSync(path, "utf8").split("\n").length > (path.endsWith(".svelte") ? 150 : 300));
   expect(long.map((path) => relative(SRC, path))).toEqual([]);
 });
+test("no measure belongs to one language: words make their own room", () => {
+  const css = readFileSync(join(SRC, "app/base.css"), "utf8");
+  expect(css).not.toContain(":lang(");
+  // The rail grows with its longest word, from its usual width to its widest.
+  expect(css).toContain("minmax(var(--rail), max-content)");
+  expect(css).toMatch(/\.Rail \{[^}]*max-width: var\(--rail-max\)/);
+});

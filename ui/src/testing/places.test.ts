@@ -82,6 +82,25 @@ test("the 101st tick is refused with the reason", async () => {
   await fireEvent.click(tick);
   await waitFor(() => expect(screen.getByTestId("error-note").textContent).toContain("100 of 100 are ticked for Billing. Untick one first."));
 });
+test("the worst case of a run: agents where the Graph bounds them, tokens by the ceiling in any case", async () => {
+  for (const [agents_max, words] of [[29, "at most 29 agents, 200,000 tokens by the ceiling"], [null, "agents cannot be told from the code, 200,000 tokens by the ceiling"]] as const) {
+    await open("editor", "normal", REVIEW(), (desk) => {
+      const call = desk.call.bind(desk);
+      desk.call = async (name, args) => {
+        const answer = await call(name, args);
+        return answer !== null && typeof answer === "object" && "powers" in answer ? { ...answer, powers: { ...answer.powers, agents_max } } : answer;
+      };
+    });
+    await fireEvent.click(await screen.findByRole("button", { name: "Details" }));
+    await waitFor(() => expect(document.querySelector("dialog")?.textContent).toContain(words));
+    cleanup();
+  }
+});
+test("each pickup wait names its Graph", async () => {
+  await open("sharing");
+  const cells = () => [...document.querySelectorAll(".waits > *")].map((each) => each.textContent);
+  await waitFor(() => expect(cells()).toEqual(["Label new issues", "in 0.02 s", "Summarise support mail", "in 0.03 s", "Label new issues", "in 9.8 s"]));
+});
 test("a tick acts at once and can be undone", async () => {
   const desk = await open("sharing");
   const tick = await screen.findByTestId(testid.tick("plan-week", "Website"));
@@ -166,6 +185,19 @@ test("taking commands is paused by name, and nothing else changes with it", asyn
   const before = desk.settings;
   registry.all.find((command) => command.id === "relay.pause")?.run();
   await waitFor(() => expect(desk.settings).toEqual({ ...before, paused: true }));
+});
+test("the logs folder opens by name and from Settings; where it cannot, Settings says so", async () => {
+  const desk = await open("settings");
+  const asked = () => desk.calls.filter((call) => call.name === "logs_open").length;
+  registry.all.find((command) => command.id === "logs.open")?.run();
+  await waitFor(() => expect(asked()).toBe(1));
+  await fireEvent.click(await screen.findByTestId(testid.openLogs));
+  expect(asked()).toBe(2);
+  expect(screen.queryByTestId("error-note")).toBeNull();
+  const call = desk.call.bind(desk);
+  desk.call = async (name, args) => (name === "logs_open" ? Promise.reject({ code: "folder_not_opened", message: "The system did not open it.", facts: {}, field: null, line: null, column: null }) : call(name, args));
+  await fireEvent.click(screen.getByTestId(testid.openLogs));
+  await waitFor(() => expect(screen.getByTestId("error-note").textContent).toContain("The system did not open it."));
 });
 test("the palette finds Graphs, commands and runs by a few letters", async () => {
   await open("graphs");

@@ -1,4 +1,4 @@
-//! A provider's lane: how many calls it takes at once, and the pause everybody keeps after it said "too many".
+//! A model's lane: how many calls it takes at once, and the pause that all models of its provider keep after one said "too many".
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -10,13 +10,23 @@ use tokio::{
 };
 
 pub struct Lane {
+    concurrency: usize,
     places: Arc<Semaphore>,
-    paused_until: Mutex<Option<Instant>>,
+    paused_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Lane {
     pub fn new(concurrency: usize) -> Arc<Self> {
-        Arc::new(Self { places: Arc::new(Semaphore::new(concurrency.max(1))), paused_until: Mutex::new(None) })
+        Self::with(concurrency, Arc::default())
+    }
+
+    /// For another model of the same provider: as many places, its own, and the same pauses.
+    pub fn of_another_model(&self) -> Arc<Self> {
+        Self::with(self.concurrency, Arc::clone(&self.paused_until))
+    }
+
+    fn with(concurrency: usize, paused_until: Arc<Mutex<Option<Instant>>>) -> Arc<Self> {
+        Arc::new(Self { concurrency, places: Arc::new(Semaphore::new(concurrency.max(1))), paused_until })
     }
 
     /// Waits out a pause, then for a place. The place is free again when the guard is dropped.

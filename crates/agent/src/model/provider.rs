@@ -63,7 +63,7 @@ pub struct Provider {
     /// Without the last slash; `None` is the kind's own.
     pub address: Option<String>,
     pub key: Option<Secret>,
-    /// Calls at once; 1 for a model on this computer.
+    /// Calls at once to each of its models; 1 on this computer.
     pub concurrency: usize,
     pub tool_calls: ToolCalls,
     /// Ollama: the context to ask for, in tokens.

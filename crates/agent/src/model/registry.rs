@@ -1,6 +1,11 @@
 //! The models the owner has set up: providers, aliases, prices.
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use domain::limits::MODEL_LANES_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::{Lane, Model, ModelUsage, Provider, ToolCalls, provider::Connection};
@@ -52,7 +57,7 @@ pub struct ModelEntry {
     pub model: Arc<dyn Model>,
     pub tool_calls: ToolCalls,
     pub price: Option<Price>,
-    /// Shared by all models of the provider.
+    /// Its own places, and the pauses of its provider.
     pub lane: Arc<Lane>,
 }
 
@@ -71,7 +76,29 @@ pub enum NoSuchModel {
 
 struct Known {
     at: Arc<Connection>,
+    /// Of the names beyond the limit.
     lane: Arc<Lane>,
+    lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
+}
+
+impl Known {
+    fn new(provider: Provider) -> Self {
+        let lane = Lane::new(provider.concurrency);
+        Self { at: Connection::new(provider), lane, lanes: Mutex::default() }
+    }
+
+    fn lane(&self, model: &str) -> Arc<Lane> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lane) = lanes.get(model) {
+            return Arc::clone(lane);
+        }
+        if lanes.len() >= MODEL_LANES_MAX {
+            return Arc::clone(&self.lane);
+        }
+        let lane = self.lane.of_another_model();
+        lanes.insert(model.to_owned(), Arc::clone(&lane));
+        lane
+    }
 }
 
 /// Cheap to clone. The aliases are `default`, `fast`, `strong`, `local`.
@@ -92,8 +119,7 @@ impl Models {
 
     /// All models of a provider become callable as `provider/model`.
     pub fn add_provider(&mut self, provider: Provider) {
-        let (id, lane) = (provider.id.clone(), Lane::new(provider.concurrency));
-        self.providers.insert(id, Arc::new(Known { at: Connection::new(provider), lane }));
+        self.providers.insert(provider.id.clone(), Arc::new(Known::new(provider)));
     }
 
     /// One ready model: for tests and simulation.
@@ -136,7 +162,7 @@ impl Models {
         let known = self.providers.get(provider)?;
         let price = self.prices.get(name).or_else(|| self.prices.get(model)).copied();
         let tool_calls = known.at.provider.tool_calls;
-        Some(ModelEntry { name: name.to_owned(), model: known.at.model(model), tool_calls, price, lane: Arc::clone(&known.lane) })
+        Some(ModelEntry { name: name.to_owned(), model: known.at.model(model), tool_calls, price, lane: known.lane(model) })
     }
 
     /// Where one single model was added, it need not be chosen.
@@ -153,5 +179,34 @@ impl Models {
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Models").field("providers", &self.providers.keys()).field("aliases", &self.aliases).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::model::ProviderKind;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_model_has_its_own_places_and_all_keep_their_providers_pauses() {
+        let mut models = Models::new();
+        models.add_provider(Provider::new("here", ProviderKind::Ollama));
+        let lane = |model: &str| models.resolve(Some(&format!("here/{model}"))).unwrap().lane;
+        let held = lane("small").enter().await;
+        let soon = Duration::from_millis(10);
+        assert!(timeout(soon, lane("small").enter()).await.is_err(), "a local model takes one call at a time");
+        assert!(timeout(soon, lane("large").enter()).await.is_ok(), "and holds up no other");
+        drop(held);
+        lane("small").pause_for(Duration::from_secs(5));
+        let before = Instant::now();
+        drop(lane("large").enter().await);
+        assert_eq!(before.elapsed().as_secs(), 5);
+        let lanes: Vec<Arc<Lane>> = (0..2 * MODEL_LANES_MAX).map(|n| lane(&format!("invented-{n}"))).collect();
+        assert!(Arc::ptr_eq(&lanes[2 * MODEL_LANES_MAX - 1], &lanes[2 * MODEL_LANES_MAX - 2]), "invented names make no lanes without end");
+        assert!(Arc::ptr_eq(&lane("small"), &lane("small")) && !Arc::ptr_eq(&lane("small"), &lane("large")));
     }
 }

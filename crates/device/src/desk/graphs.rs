@@ -4,7 +4,12 @@
 use std::collections::HashMap;
 
 use agent::policy::{self, Place, Target, ToolCall};
-use domain::{GraphSessionId, RawJson, Slug, limits::NAME_CHARS_MAX, text::cut_chars, wire::relay::SessionStatus};
+use domain::{
+    GraphSessionId, RawJson, Slug,
+    limits::{AGENTS_PER_EXECUTION_MAX, NAME_CHARS_MAX},
+    text::cut_chars,
+    wire::relay::SessionStatus,
+};
 use engine::Meta;
 
 use super::{
@@ -311,8 +316,15 @@ impl Desk {
             models: may.models.into_iter().collect(),
             token_ceiling: may.token_ceiling,
             max_concurrency: may.max_concurrency,
-            agents_max: None,
+            agents_max: self.agents_max(graph)?,
         })
+    }
+
+    /// Where its own `meta` bounds them; from the code alone no number can be told.
+    fn agents_max(&self, graph: &Graph) -> Result<Option<u64>, ErrorView> {
+        let source = self.store.graph_version(graph.id, graph.version)?.map(|v| v.source).unwrap_or_default();
+        let stated = Meta::read(&source).unwrap_or_default().limits.agents;
+        Ok(stated.map(|agents| agents.min(AGENTS_PER_EXECUTION_MAX) as u64))
     }
 }
 

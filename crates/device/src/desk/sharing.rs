@@ -13,7 +13,7 @@ use crate::{
     runs::Executor,
     sharing::AsksOf,
     store::{Origin, Store},
-    view::{AttentionRow, BrowserView, ErrorView, SharedProject, SharingRow, SharingView, VisibleSession},
+    view::{AttentionRow, BrowserView, ErrorView, PickupWait, SharedProject, SharingRow, SharingView, VisibleSession},
 };
 
 const WAITS_SHOWN: u64 = 20;
@@ -23,6 +23,7 @@ impl Desk {
         let around = self.around()?;
         let mut projects = Vec::new();
         for project in self.store.projects()? {
+            let waits = self.store.pickup_waits(project.id, WAITS_SHOWN)?;
             let ticked = self.store.shared_graphs(project.id)?.map(|(_, graphs)| graphs).unwrap_or_default();
             let visible = ticked.iter().map(|(graph, _)| VisibleSession {
                 name: graph.name.clone(),
@@ -37,7 +38,7 @@ impl Desk {
                 ticked: self.store.ticks()?.iter().filter(|t| t.project == project.id).count() as u64,
                 last_sync: project.synced_at.map(domain::Timestamp::ms),
                 syncing: project.is_unanswered(),
-                pickup_waits_ms: self.store.pickup_waits(project.id, WAITS_SHOWN)?,
+                pickup_waits: waits.into_iter().map(|(graph, ms)| PickupWait { graph, ms }).collect(),
                 visible: if project.enabled { visible.collect() } else { Vec::new() },
                 name: project.name,
                 sync_error: project.sync_error.map(Sentence::from_column),

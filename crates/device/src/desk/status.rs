@@ -28,6 +28,7 @@ impl Desk {
             approvals_waiting: waiting.len() as u64,
             outbox: outbox.iter().filter(|row| !row.refused).count() as u64,
             needs_attention: outbox.iter().filter(|row| row.refused).count() as u64,
+            queue_builtin: pairing.as_ref().is_some_and(|p| p.builtin),
             queue: pairing.map(|p| p.address),
             graphs: self.store.graphs()?.len() as u64,
             version: env!("CARGO_PKG_VERSION").into(),

@@ -17,8 +17,11 @@ impl Relay {
         Ok(())
     }
 
-    /// The completion of one command, if it is due.
+    /// The completion of one command, if it is due and the server may be asked.
     pub(super) async fn deliver_one(&self, command: CommandId) -> Result<(), PassError> {
+        if self.is_quiet() {
+            return Ok(());
+        }
         let Some((_, link)) = self.linked() else { return Ok(()) };
         for row in self.store.outbox_due(link.device, self.now())?.iter().filter(|row| row.command == command) {
             self.deliver(row).await?;

@@ -22,9 +22,10 @@ const METADATA_PACE: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// A wall clock this much ahead of the running one means sleep (or a clock put right): one pass at once.
 const SLEPT_MS: i64 = 5_000;
-const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 /// A relay that failed waits so long before it begins again.
 const AFTER_A_DEFECT: Duration = Duration::from_secs(2);
+/// One that has gone on for so long since is no longer counted as failing: three passes of the rhythm.
+const STEADY_AFTER: Duration = Duration::from_millis(3 * PASS_EVERY_MS);
 /// After the app asked to stop, a pass may finish what it has in hand for this long.
 const STOP_GRACE: Duration = Duration::from_secs(6);
 
@@ -33,8 +34,8 @@ type Bell = (Instant, BoxFuture<'static, Result<DoorbellAnswer, AskError>>);
 struct Driver {
     relay: Arc<Relay>,
     pass: Option<BoxFuture<'static, Option<PassReport>>>,
-    metadata: Option<BoxFuture<'static, ()>>,
-    texts: Option<BoxFuture<'static, ()>>,
+    metadata: Option<BoxFuture<'static, Result<(), PassError>>>,
+    texts: Option<BoxFuture<'static, Result<(), PassError>>>,
     bell: Option<Bell>,
     doorbell: Doorbell,
     /// The next pass of the 20 s rhythm.
@@ -49,14 +50,21 @@ struct Driver {
     metadata_from: Instant,
     /// A sync was answered: the texts for the browser follow.
     texts_wanted: bool,
-    /// Retry-After: nothing is asked before.
-    quiet_until: Instant,
     looked: (Instant, Timestamp),
 }
 
 /// Drives a relay until `stop`, whatever happens: after a defect of ours what was in hand ends as after a restart, and it begins again.
 pub async fn keep_driving(relay: Arc<Relay>, stop: CancellationToken) {
-    while let Err(failed) = tokio::spawn(drive(Arc::clone(&relay), stop.clone())).await {
+    loop {
+        let mut driven = tokio::spawn(drive(Arc::clone(&relay), stop.clone()));
+        let ended = match tokio::time::timeout(STEADY_AFTER, &mut driven).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                relay.note(|s| s.failing = None);
+                driven.await
+            }
+        };
+        let Err(failed) = ended else { return };
         tracing::error!("the relay failed and begins again: {failed}");
         relay.begin_again();
         tokio::select! {
@@ -84,7 +92,6 @@ pub async fn drive(relay: Arc<Relay>, stop: CancellationToken) {
         metadata_wanted: false,
         metadata_from: now,
         texts_wanted: false,
-        quiet_until: now,
         looked,
     };
     let mut sharing = relay.store.sharing_changes();
@@ -96,8 +103,8 @@ pub async fn drive(relay: Arc<Relay>, stop: CancellationToken) {
             biased;
             () = stop.cancelled() => break,
             report = ready(&mut driver.pass) => driver.pass_ended(report),
-            () = ready(&mut driver.metadata) => driver.metadata = None,
-            () = ready(&mut driver.texts) => driver.texts = None,
+            told = ready(&mut driver.metadata) => driver.metadata_ended(told),
+            tended = ready(&mut driver.texts) => driver.texts_ended(tended),
             () = relay.texts_due.notified() => driver.texts_wanted = true,
             answer = ring(&mut driver.bell) => driver.bell_answered(answer),
             Ok(()) = sharing.changed() => driver.sharing_changed(),
@@ -138,7 +145,7 @@ fn boxed<T>(future: impl Future<Output = T> + Send + 'static) -> Pin<Box<dyn Fut
 impl Driver {
     fn begin_what_is_due(&mut self) {
         let now = Instant::now();
-        if now < self.quiet_until {
+        if self.relay.is_quiet() {
             return;
         }
         let connected = self.relay.link.borrow().is_some();
@@ -161,11 +168,7 @@ impl Driver {
         if connected && self.metadata_wanted && self.metadata.is_none() && now >= self.metadata_from {
             (self.metadata_wanted, self.metadata_from) = (false, now + METADATA_PACE);
             let relay = Arc::clone(&self.relay);
-            self.metadata = Some(boxed(async move {
-                if let Err(error) = relay.sync_metadata().await {
-                    tracing::debug!("sharing will be told with the next pass: {error}");
-                }
-            }));
+            self.metadata = Some(boxed(async move { relay.sync_metadata().await }));
         }
         if connected && self.texts_wanted && self.texts.is_none() {
             self.texts_wanted = false;
@@ -199,7 +202,8 @@ impl Driver {
 
     fn next_wake(&self) -> Instant {
         let mut wake = self.looked.0 + LOOK_EVERY;
-        let mut at = |moment: Instant| wake = wake.min(moment.max(self.quiet_until));
+        let quiet = self.relay.quiet_until();
+        let mut at = |moment: Instant| wake = wake.min(quiet.map_or(moment, |until| moment.max(until)));
         at(self.next_pass);
         if self.sharing && self.pass.is_none() {
             at(self.sharing_pass_from);
@@ -218,9 +222,7 @@ impl Driver {
         self.pass = None;
         let Some(report) = report else { return };
         if let Some(trouble) = &report.trouble {
-            if let PassError::Ask(AskError::TooMany { retry_after_ms: Some(ms), .. }) = trouble {
-                self.quiet_until = Instant::now() + Duration::from_millis((*ms).min(RETRY_AFTER_MS_MAX));
-            }
+            self.relay.heed_retry_after(trouble);
             let jitter = Duration::from_millis(self.relay.ports.random.below(2 * JITTER_MS + 1));
             let earliest = Instant::now() + EVERY / 2;
             if self.next_pass > earliest {
@@ -231,6 +233,23 @@ impl Driver {
         }
     }
 
+    fn metadata_ended(&mut self, told: Result<(), PassError>) {
+        self.metadata = None;
+        if let Err(error) = told {
+            tracing::debug!("sharing will be told with the next pass: {error}");
+            self.relay.heed_retry_after(&error);
+        }
+    }
+
+    fn texts_ended(&mut self, tended: Result<(), PassError>) {
+        self.texts = None;
+        if let Err(error) = tended {
+            tracing::debug!("texts for the browser wait for the next sync: {error}");
+            self.relay.heed_retry_after(&error);
+        }
+    }
+
+    /// Its own Retry-After concerns it alone: a server limits what is held open, not what is asked.
     fn bell_answered(&mut self, (opened, answer): (Instant, Result<DoorbellAnswer, AskError>)) {
         self.bell = None;
         let answer = self.relay.heard_beside(answer);
@@ -247,7 +266,7 @@ impl Driver {
     }
 
     fn link_changed(&mut self) {
-        (self.again, self.quiet_until) = (true, Instant::now());
+        self.again = true;
         self.doorbell = Doorbell::new(Instant::now());
         self.bell = None;
     }

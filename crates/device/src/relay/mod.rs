@@ -16,16 +16,17 @@ mod status;
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use domain::{ExecutionId, Timestamp};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 pub use client::{AskError, Link, Offer, QueueClient, Synced, Token};
 pub use drive::{drive, keep_driving};
 pub use executor::{RunFeed, RunGraphs, RunNews, RunRequest};
 pub use pass::{PassError, PassReport};
-pub use status::{Busy, RelayStatus, Trouble};
+pub use status::{Busy, Failing, RelayStatus, Trouble};
 
 use crate::{
     ports::{Clock, HttpSend, Random},
@@ -33,6 +34,9 @@ use crate::{
     store::Store,
     view::Topic,
 };
+
+/// Longest wait that is taken from a server's Retry-After.
+const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
 /// What the owner chose in Settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,8 @@ pub struct Relay {
     uploading: tokio::sync::Mutex<readable::Compared>,
     /// Claims made by this process. A claim of an earlier one, once granted, never runs: whether it did is not known to be false.
     ours: Mutex<BTreeSet<ExecutionId>>,
+    /// Retry-After: nothing is asked before, but the control polls of what runs.
+    quiet_until: Mutex<Option<Instant>>,
     /// The app is about to end: nothing new is claimed.
     stopping: watch::Sender<bool>,
 }
@@ -90,6 +96,7 @@ impl Relay {
             texts_due: tokio::sync::Notify::new(),
             uploading: tokio::sync::Mutex::default(),
             ours: Mutex::new(BTreeSet::new()),
+            quiet_until: Mutex::default(),
             stopping: watch::Sender::new(false),
         })
     }
@@ -100,6 +107,7 @@ impl Relay {
             s.connected = link.is_some();
             s.trouble = None;
         });
+        *self.quiet() = None;
         self.link.send_replace(link);
     }
 
@@ -142,11 +150,39 @@ impl Relay {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn quiet(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` once that has passed.
+    fn quiet_until(&self) -> Option<Instant> {
+        let until = *self.quiet();
+        until.filter(|until| Instant::now() < *until)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet_until().is_some()
+    }
+
+    /// A server that names a time before which it wants to be left alone means all of us, whichever request it told so.
+    fn heed_retry_after(&self, error: &PassError) {
+        let PassError::Ask(told @ AskError::TooMany { retry_after_ms: Some(ms), .. }) = error else { return };
+        let until = Instant::now() + Duration::from_millis((*ms).min(RETRY_AFTER_MS_MAX));
+        let before = *self.quiet();
+        *self.quiet() = before.max(Some(until));
+        let now = self.now();
+        self.note(|s| s.note_error(told, now));
+    }
+
     /// The pass in hand is gone: no claim of it may run any more, and what it ran has been dropped.
     fn begin_again(&self) {
         self.ours().clear();
-        self.note(|s| (s.busy, s.syncing, s.doorbell_open) = (None, false, false));
-        if let Err(e) = self.store.end_interrupted_commands(self.now()) {
+        let now = self.now();
+        self.note(|s| {
+            (s.busy, s.syncing, s.doorbell_open) = (None, false, false);
+            s.note_failure(now);
+        });
+        if let Err(e) = self.store.end_interrupted_commands(now) {
             tracing::error!("what was interrupted could not be ended: {e}");
         }
     }
@@ -162,13 +198,13 @@ impl Relay {
         }
     }
 
-    /// Every answer of our server is contact; every failure is told in words.
+    /// Every answer of our server is contact; every failure is told in words. While we are to be quiet the owner goes on reading why.
     fn heard<T>(&self, answer: Result<T, AskError>) -> Result<T, AskError> {
-        let now = self.now();
+        let (now, is_quiet) = (self.now(), self.is_quiet());
         match &answer {
             Ok(_) => self.note(|s| {
                 s.last_contact = Some(now);
-                s.trouble = None;
+                s.trouble = s.trouble.take().filter(|_| is_quiet);
             }),
             // A refusal of one request is told where that request belongs; the server is there and takes us.
             Err(AskError::Refused { .. }) => self.note(|s| s.last_contact = Some(now)),
@@ -178,7 +214,7 @@ impl Relay {
     }
 
     /// For what goes beside the passes: a cut line or a stranger's answer there is no trouble worth telling, for the passes say whether the
-    /// server is there.
+    /// server is there. Whoever is told to wait says so itself where that is meant for all: see [`Relay::heed_retry_after`].
     fn heard_beside<T>(&self, answer: Result<T, AskError>) -> Result<T, AskError> {
         match answer {
             Err(error @ (AskError::Unreachable(_) | AskError::NotOurs { .. } | AskError::TooMany { .. })) => Err(error),

@@ -80,7 +80,7 @@ impl Relay {
             return Err(error.into());
         }
         for (project, offer) in offers {
-            if self.is_stopping() || self.wishes().paused_since.is_some() {
+            if self.is_stopping() || self.is_quiet() || self.wishes().paused_since.is_some() {
                 break;
             }
             match self.handle(project, offer).await? {
@@ -327,8 +327,12 @@ impl Relay {
         let every = std::time::Duration::from_millis(domain::limits::PASS_EVERY_MS);
         loop {
             tokio::time::sleep(every).await;
+            if self.is_quiet() {
+                continue;
+            }
             if let Err(error) = self.deliver_all().await {
                 tracing::debug!("the outbox waits: {error}");
+                self.heed_retry_after(&error);
             }
         }
     }

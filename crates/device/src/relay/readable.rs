@@ -20,14 +20,9 @@ pub(super) type Compared = Option<(DeviceId, Timestamp)>;
 impl Relay {
     /// Sends and removes what is due, then compares where that is due. What failed is told in the owner's settings and tried again after
     /// the next answered sync.
-    pub(super) async fn tend_texts(&self) {
-        let tended = match self.sync_readable().await {
-            Ok(()) => self.compare_readable().await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = tended {
-            tracing::debug!("texts for the browser wait for the next sync: {error}");
-        }
+    pub(super) async fn tend_texts(&self) -> Result<(), PassError> {
+        self.sync_readable().await?;
+        self.compare_readable().await
     }
 
     /// At the start, after pairing, and hourly: either side may have been put back to an older copy, and then holds a text that nobody

@@ -15,6 +15,8 @@ pub struct RelayStatus {
     pub syncing: bool,
     pub last_contact: Option<Timestamp>,
     pub trouble: Option<Trouble>,
+    /// It failed by a defect of ours and has not gone on for long enough since.
+    pub failing: Option<Failing>,
     /// The doorbell is held open right now.
     pub doorbell_open: bool,
     /// The server's clock minus ours at the last sync. Expiry is judged by the server alone.
@@ -38,10 +40,23 @@ pub struct Trouble {
     pub offline: bool,
 }
 
+/// Failures in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failing {
+    pub since: Timestamp,
+    pub times: u64,
+}
+
+/// One failure is mended by beginning again, and not worth the owner's time.
+const FAILURES_UNTOLD: u64 = 1;
+
 impl RelayStatus {
     pub fn view(&self) -> RelayView {
         if !self.connected {
             return RelayView::NotConnected;
+        }
+        if let Some(Failing { since, times }) = self.failing.filter(|failing| failing.times > FAILURES_UNTOLD) {
+            return RelayView::Failing { since: since.ms(), times };
         }
         if let Some(busy) = &self.busy {
             return RelayView::Busy { graph: busy.graph.clone(), execution_id: busy.execution.to_string(), since: busy.since.ms() };
@@ -52,6 +67,11 @@ impl RelayStatus {
             (Some(t), None) => RelayView::Offline { since: t.since.ms(), why: t.words.clone() },
             (None, None) => RelayView::Ready { last_contact: self.last_contact.map(Timestamp::ms), pickup_instant: self.pickup_instant },
         }
+    }
+
+    pub(super) fn note_failure(&mut self, now: Timestamp) {
+        let before = self.failing.unwrap_or(Failing { since: now, times: 0 });
+        self.failing = Some(Failing { times: before.times + 1, ..before });
     }
 
     pub(super) fn note_error(&mut self, error: &AskError, now: Timestamp) {

@@ -497,12 +497,13 @@ impl Store {
         })
     }
 
-    /// Pickup waits of a project's last commands, newest first.
-    pub fn pickup_waits(&self, project: ProjectId, limit: u64) -> Result<Vec<u64>, StoreError> {
+    /// Graph's name and pickup wait in milliseconds of a project's last commands, newest first.
+    pub fn pickup_waits(&self, project: ProjectId, limit: u64) -> Result<Vec<(String, u64)>, StoreError> {
         self.read(|on| {
-            let sql = "SELECT pickup_wait_ms FROM executions WHERE project_id = ?1 AND pickup_wait_ms IS NOT NULL ORDER BY number DESC LIMIT ?2";
+            let sql =
+                "SELECT graph, pickup_wait_ms FROM executions WHERE project_id = ?1 AND pickup_wait_ms IS NOT NULL ORDER BY number DESC LIMIT ?2";
             let mut statement = on.prepare_cached(sql)?;
-            let rows = statement.query_map(params![project.to_string(), int(limit)], |row| row.get(0).map(count))?;
+            let rows = statement.query_map(params![project.to_string(), int(limit)], |row| Ok((row.get(0)?, row.get(1).map(count)?)))?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }

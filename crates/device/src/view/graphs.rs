@@ -109,7 +109,7 @@ pub struct Powers {
     pub models: Vec<String>,
     pub token_ceiling: u64,
     pub max_concurrency: u64,
-    /// Worst case, where it can be told from the source.
+    /// Worst case, where the Graph bounds it. Tokens are always bounded, by the ceiling.
     pub agents_max: Option<u64>,
 }
 

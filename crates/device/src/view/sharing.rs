@@ -38,10 +38,17 @@ pub struct SharedProject {
     pub last_sync: Option<i64>,
     pub syncing: bool,
     pub sync_error: Option<Sentence>,
-    /// Pickup waits of the last commands, newest first.
-    pub pickup_waits_ms: Vec<u64>,
+    /// Of the last commands, newest first.
+    pub pickup_waits: Vec<PickupWait>,
     /// What Claude sees for it now.
     pub visible: Vec<VisibleSession>,
+}
+
+/// How long a command lay in the queue before this device took it.
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct PickupWait {
+    pub graph: String,
+    pub ms: u64,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]

@@ -30,6 +30,11 @@ pub enum RelayView {
         message: Sentence,
         repair: bool,
     },
+    /// A defect of ours: the relay failed so many times in a row and begins again each time.
+    Failing {
+        since: i64,
+        times: u64,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -44,6 +49,8 @@ pub struct StatusView {
     pub needs_attention: u64,
     /// Address of the paired queue.
     pub queue: Option<String>,
+    /// Whether it is the one inside this app, whose address says nothing to its owner.
+    pub queue_builtin: bool,
     pub graphs: u64,
     pub version: String,
 }

@@ -24,7 +24,8 @@ async fn a_command_runs_with_its_arguments_untouched_and_reports_on_its_channel(
     assert!(world.store.outbox().unwrap().is_empty());
     let record = world.store.execution_of(command).unwrap().unwrap();
     assert!(matches!(record.delivery, device::store::Delivery::Delivered { .. }));
-    assert!(record.pickup_wait_ms.is_some());
+    let waited = record.pickup_wait_ms.unwrap();
+    assert_eq!(world.store.pickup_waits(world.project, 5).unwrap(), [("DIGEST".to_owned(), waited)], "told with its Graph's name");
     assert!(matches!(record.origin, device::store::Origin::Command(facts) if facts.agent.as_deref() == Some("Claude")));
 }
 

@@ -127,6 +127,18 @@ async fn a_run_keeps_its_story_its_result_and_its_place_in_the_history() {
 }
 
 #[tokio::test]
+async fn the_worst_case_is_told_where_the_graph_bounds_it() {
+    let w = world(Attendance::None).await;
+    let ceiling = w.desk.settings_get().await.unwrap().token_ceiling;
+    let bounded = "export const meta = { name: 'B', description: 'Bounded', limits: { agents: 12, token_ceiling: 5000 } };\nreturn 1;\n";
+    for (slug, source, told) in [("bounded", bounded, (Some(12), 5_000)), ("open", ECHO, (None, ceiling))] {
+        let id = w.ready(slug, source).await;
+        let powers = w.desk.graph_open(id).await.unwrap().powers;
+        assert_eq!((powers.agents_max, powers.token_ceiling), told, "{slug}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_window_an_ask_is_denied_at_once_logged_and_told_in_words() {
     let w = world(Attendance::None).await;
     w.ready("writes", WRITES).await;

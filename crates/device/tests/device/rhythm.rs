@@ -1,7 +1,15 @@
-//! When passes happen: C10, C11, C12, Retry-After.
-use std::time::Duration;
+//! When passes happen: C10, C11, C12, Retry-After, a relay that fails.
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use device::view::RelayView;
+use device::{relay::keep_driving, view::RelayView};
+use domain::GraphSessionId;
+use tokio_util::sync::CancellationToken;
 
 use crate::{queue::Fault, world::World};
 
@@ -132,6 +140,74 @@ async fn retry_after_is_obeyed() {
     assert_eq!(world.queue.count("/sync"), 1);
     world.pass_by(10).await;
     assert_eq!(world.queue.count("/sync"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_told_to_a_text_beside_the_passes_is_obeyed_by_all() {
+    for status in [429, 503] {
+        let mut world = World::new(100);
+        world.pickup_every_20_s();
+        let session = world.share("digest");
+        world.store.make_project_readable(world.project, true).unwrap();
+        let busy = r#"{"error":{"code":"busy","message":"too many requests","retryable":true}}"#;
+        let text = format!("/graphs/{session}");
+        world.queue.fault(&text, Fault::Answer(status, "retry-after: 90", busy.into()), 1);
+        world.start();
+        world.pass_by(5).await;
+        let command = world.enqueue(session);
+        world.pass_by(80).await;
+        let asked = (world.queue.count("/sync"), world.queue.count(&text), world.queue.count("/start"));
+        assert_eq!(asked, (1, 1, 0), "{status}");
+        assert!(matches!(world.relay.status().view(), RelayView::ServerSays { repair: false, .. }), "{status}: and the owner is told");
+        world.pass_by(10).await;
+        assert_eq!((world.queue.count("/sync"), world.queue.count(&text)), (2, 2), "{status}");
+        assert_eq!(world.until_terminal(command).await, "completed/done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ending_waits_for_retry_after_and_is_not_lost() {
+    let mut world = World::new(30_000);
+    world.pickup_every_20_s();
+    let session = world.share("digest");
+    let command = world.enqueue(session);
+    world.start();
+    world.until("it runs", |w| w.runs() == 1).await;
+    let busy = r#"{"error":{"code":"busy","message":"too many requests","retryable":true}}"#;
+    world.queue.fault("/sync", Fault::Answer(429, "retry-after: 90", busy.into()), 1);
+    world.store.untick(world.project, session).unwrap(); // a sync beside the busy pass
+    world.pass_by(60).await;
+    assert_eq!((world.queue.count("/sync"), world.queue.count("/complete")), (2, 0));
+    assert_eq!(world.until_terminal(command).await, "completed/done");
+    assert_eq!(world.queue.completions(command), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_fails_again_and_again_says_so_until_it_goes_on() {
+    let world = World::new(100);
+    world.share("digest");
+    let broken = Arc::new(AtomicBool::new(true));
+    let defect = Arc::clone(&broken);
+    let asks = move |_: GraphSessionId, _: &[String]| -> Option<Vec<String>> {
+        assert!(!defect.load(Ordering::SeqCst), "a defect of ours");
+        None
+    };
+    let relay = world.relay_that_asks(Arc::new(asks));
+    let stop = CancellationToken::new();
+    let driven = tokio::spawn(keep_driving(Arc::clone(&relay), stop.clone()));
+    world.pass_by(1).await;
+    assert!(matches!(relay.status().view(), RelayView::Ready { .. }), "once is mended in silence");
+    world.pass_by(2).await;
+    assert!(matches!(relay.status().view(), RelayView::Failing { times: 2, .. }), "{:?}", relay.status());
+    world.pass_by(2).await;
+    assert!(matches!(relay.status().view(), RelayView::Failing { times: 3, .. }), "{:?}", relay.status());
+    broken.store(false, Ordering::SeqCst);
+    world.pass_by(30).await;
+    assert!(matches!(relay.status().view(), RelayView::Failing { .. }), "it works, but not for long yet");
+    world.pass_by(40).await;
+    assert!(matches!(relay.status().view(), RelayView::Ready { .. }), "{:?}", relay.status());
+    stop.cancel();
+    driven.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use std::{
 use device::{
     ports::{BoxFuture, Clock, Random},
     relay::{Link, Relay, RelayPorts, RunFeed, RunGraphs, RunRequest, Token, drive},
+    sharing::AsksOf,
     store::{NewGraph, Pairing, Store, VersionFacts},
 };
 use domain::{
@@ -173,7 +174,7 @@ impl World {
             paired_at: clock.now(),
         };
         store.set_pairing(&pairing).unwrap();
-        let relay = relay(&store, &queue, &runner, &clock, &random);
+        let relay = relay(&store, &queue, &runner, &clock, &random, Arc::new(|_, _| None));
         let world = Self { queue, store, runner, clock, relay, random, driving: None, project: project_id(1), began: Instant::now() };
         world.add_project(world.project, "Home");
         world
@@ -234,8 +235,13 @@ impl World {
     /// A new process over the same database.
     pub fn boot(&mut self) {
         self.store.end_interrupted(self.clock.now()).unwrap();
-        self.relay = relay(&self.store, &self.queue, &self.runner, &self.clock, &self.random);
+        self.relay = self.relay_that_asks(Arc::new(|_, _| None));
         self.start();
+    }
+
+    /// Another relay of this device, handed this.
+    pub fn relay_that_asks(&self, asks: Arc<AsksOf>) -> Arc<Relay> {
+        relay(&self.store, &self.queue, &self.runner, &self.clock, &self.random, asks)
     }
 
     pub async fn quit(&mut self) {
@@ -290,13 +296,13 @@ impl Drop for World {
     }
 }
 
-fn relay(store: &Store, queue: &Queue, runner: &Arc<Runner>, clock: &Arc<TestClock>, random: &Arc<Counting>) -> Arc<Relay> {
+fn relay(store: &Store, queue: &Queue, runner: &Arc<Runner>, clock: &Arc<TestClock>, random: &Arc<Counting>, asks: Arc<AsksOf>) -> Arc<Relay> {
     let ports = RelayPorts {
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::clone(random) as Arc<dyn Random>,
         http: Arc::new(queue.clone()),
         runner: Arc::new(RunnerPort(Arc::clone(runner))),
-        asks: Arc::new(|_, _| None),
+        asks,
     };
     let relay = Relay::new(store.clone(), ports);
     relay.connect(Some(Link { address: "https://queue.test/".into(), device: device_id(), token: Token::new(TOKEN) }));

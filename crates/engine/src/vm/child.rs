@@ -1,8 +1,9 @@
 //! One short-lived `graph-vm` process per script.
 //!
 //! A spare one is kept ready, so that a script starts without waiting for a process. It may have died while it waited: it must acknowledge
-//! its order before anything of the order is done, else a fresh process gets the order, once. The parent may kill a process at any moment:
-//! it holds nothing of value. It ends by itself when its standard input does, so none outlives the app.
+//! its order before anything of the order is done, else a fresh process gets the order, once. A look for syntax errors leaves the spare
+//! alone: its own process makes no interpreter. The parent may kill a process at any moment: it holds nothing of value. It ends by itself
+//! when its standard input does, so none outlives the app.
 use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -18,7 +19,8 @@ use tokio::{
 
 use super::{
     Arrived, Exit, ScriptVm, Session, VmError, frames,
-    stdio::{EXIT_BUSY, EXIT_OUT_OF_MEMORY},
+    machine::Purpose,
+    stdio::{EXIT_BUSY, EXIT_OUT_OF_MEMORY, LINT},
     wire::{FromVm, ToVm},
 };
 use crate::host::BoxFuture;
@@ -47,9 +49,12 @@ impl ChildVm {
         &self.program
     }
 
-    fn spawn(&self) -> Result<Spawned, VmError> {
+    fn spawn(&self, purpose: Purpose) -> Result<Spawned, VmError> {
         let failed = |why| VmError::NotStarted { program: self.program.display().to_string(), why };
         let mut command = Command::new(&self.program);
+        if purpose == Purpose::Lint {
+            command.arg(LINT);
+        }
         // Nothing of our environment is the script's business; its own words go over the pipes only.
         command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command.spawn().map_err(failed)?;
@@ -69,7 +74,7 @@ impl ChildVm {
     /// Without a spare the next script starts one itself, and says why it cannot.
     fn keep_spare(&self) {
         if self.spare().is_none()
-            && let Ok(spawned) = self.spawn()
+            && let Ok(spawned) = self.spawn(Purpose::Run)
         {
             *self.spare() = Some(spawned);
         }
@@ -95,10 +100,12 @@ struct Spawned {
 impl ScriptVm for ChildVm {
     fn open(&self, order: ToVm) -> BoxFuture<'_, Result<Session, VmError>> {
         Box::pin(async move {
-            let process = match self.hand_to_spare(&order).await {
+            let purpose = Purpose::of(&order);
+            let spare = if purpose == Purpose::Run { self.hand_to_spare(&order).await } else { None };
+            let process = match spare {
                 Some(spare) => spare,
                 None => {
-                    let mut fresh = self.spawn()?;
+                    let mut fresh = self.spawn(purpose)?;
                     // An order that cannot be written means a process that is gone; the reader says so.
                     let _ = frames::write_async(&mut fresh.stdin, &order).await;
                     fresh

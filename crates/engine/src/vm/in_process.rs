@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Arrived, Exit, ScriptVm, Session, VmError,
-    machine::{self, Gone, Link, Pulse},
+    machine::{self, Gone, Link, Pulse, Purpose},
     wire::{FromVm, ToVm},
 };
 use crate::host::BoxFuture;
@@ -28,7 +28,8 @@ impl ScriptVm for InProcessVm {
             let pulse = Arc::new(Pulse::default());
             let (orders, inbox) = channel();
             let (words, heard) = sync_channel(READ_AHEAD);
-            machine::spawn(Thread { inbox, words }, Arc::clone(&pulse)).map_err(|why| VmError::NotStarted { program: "thread".into(), why })?;
+            let spawned = machine::spawn(Purpose::of(&order), Thread { inbox, words }, Arc::clone(&pulse));
+            spawned.map_err(|why| VmError::NotStarted { program: "thread".into(), why })?;
             let (to, answers) = mpsc::unbounded_channel();
             // The driver is not there yet, but its queue is.
             let _ = to.send(order);

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 pub use child::ChildVm;
 pub use in_process::InProcessVm;
 #[doc(hidden)]
-pub use stdio::{EXIT_OUT_OF_MEMORY, HEAP_USED, serve_stdio};
+pub use stdio::{EXIT_OUT_OF_MEMORY, HEAP_USED, LINT, serve_stdio};
 pub(crate) use wire::{Answer, Budget, Call, End, Failure, Fault, FaultKind, FromVm, Note, Place, Start, ToVm, What};
 
 use crate::host::BoxFuture;

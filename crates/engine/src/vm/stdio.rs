@@ -11,12 +11,14 @@ use std::{
 
 use super::{
     frames,
-    machine::{self, Gone, Link, Pulse},
+    machine::{self, Gone, Link, Pulse, Purpose},
     wire::{FromVm, ToVm},
 };
 
 /// Exit codes of the script process that say why it is gone.
 pub const EXIT_OUT_OF_MEMORY: i32 = 77;
+/// The one argument of the process, where it is started only to look for syntax errors.
+pub const LINT: &str = "lint";
 /// It was busy for too long without coming back to its host.
 pub(super) const EXIT_BUSY: i32 = 78;
 
@@ -28,11 +30,12 @@ const WATCH_EVERY: Duration = Duration::from_millis(50);
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves one order from standard input and ends the process. It ends as well when standard input does: nobody is left to answer.
-pub fn serve_stdio() -> ! {
+pub fn serve_stdio(only_lints: bool) -> ! {
+    let purpose = if only_lints { Purpose::Lint } else { Purpose::Run };
     let pulse = Arc::new(Pulse::default());
     let (orders, inbox) = channel();
     let link = Stdio { inbox, out: std::io::stdout() };
-    let started = machine::spawn(link, Arc::clone(&pulse)).is_ok();
+    let started = machine::spawn(purpose, link, Arc::clone(&pulse)).is_ok();
     let watched = std::thread::Builder::new().name("watchdog".into()).spawn(move || watch(&pulse)).is_ok();
     if started && watched {
         read_orders(&orders);

@@ -91,6 +91,18 @@ async fn the_spare() -> String {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_for_syntax_errors_leaves_the_spare_to_the_next_execution() {
+    let run = Run::in_child();
+    assert_eq!(shown(&run.run("return 1").await), "= 1");
+    let spare = the_spare().await;
+    for (source, is_right) in [("return 1", true), ("return 1 +", false)] {
+        assert_eq!(engine::inspect(source, &*run.vm).await.is_ok(), is_right, "{source}");
+    }
+    assert_eq!(the_spare().await, spare);
+}
+
 const COUNTS: &str = "log('begins'); const a = await tool('echo', { n: 1 }); log('ends'); return a";
 
 /// A script ran as if nothing had happened: once, and with nothing said about processes.

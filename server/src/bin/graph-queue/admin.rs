@@ -9,7 +9,7 @@ use server::{
     store::{self, Place},
 };
 
-use crate::settings::Settings;
+use crate::{out::tell, settings::Settings};
 
 #[derive(Subcommand)]
 pub enum List {
@@ -50,7 +50,7 @@ fn when(at: Option<Timestamp>) -> String {
 
 pub async fn owners(app: &App) -> anyhow::Result<()> {
     for row in app.queue.all_owners().await? {
-        println!("{}  {}  {} devices, {} agents", row.id, row.name, row.devices, row.agents);
+        tell!("{}  {}  {} devices, {} agents", row.id, row.name, row.devices, row.agents)?;
     }
     Ok(())
 }
@@ -60,12 +60,12 @@ pub async fn devices(app: &App, what: ListOrRevoke) -> anyhow::Result<()> {
         ListOrRevoke::List => {
             for row in app.queue.all_devices().await? {
                 let state = if row.unpaired { "unpaired" } else { "paired" };
-                println!("{}  {}  {}  {state}, last contact {}", row.device.id, row.owner, row.name, when(row.last_contact_at));
+                tell!("{}  {}  {}  {state}, last contact {}", row.device.id, row.owner, row.name, when(row.last_contact_at))?;
             }
         }
         ListOrRevoke::Revoke { id } => {
             ensure!(app.queue.unpair_by_id(DeviceId::parse(&id)?).await?, "there is no device {id}");
-            println!("unpaired {id}");
+            tell!("unpaired {id}")?;
         }
     }
     Ok(())
@@ -76,12 +76,12 @@ pub async fn agents(app: &App, what: ListOrRevoke) -> anyhow::Result<()> {
         ListOrRevoke::List => {
             for row in app.queue.all_agents().await? {
                 let state = if row.revoked { "revoked" } else { "connected" };
-                println!("{}  {}  {}  {} {state}, last used {}", row.id, row.owner_name, row.name, row.kind, when(row.last_used_at));
+                tell!("{}  {}  {}  {} {state}, last used {}", row.id, row.owner_name, row.name, row.kind, when(row.last_used_at))?;
             }
         }
         ListOrRevoke::Revoke { id } => {
             ensure!(app.queue.revoke_by_id(AgentId::parse(&id)?).await?, "there is no connected agent {id}");
-            println!("revoked {id}");
+            tell!("revoked {id}")?;
         }
     }
     Ok(())
@@ -92,19 +92,19 @@ pub async fn clients(app: &App, what: Clients) -> anyhow::Result<()> {
         Clients::List => {
             for (client, created_at) in app.queue.all_clients().await? {
                 let secret = if client.secret_hash.is_some() { "with a secret" } else { "public" };
-                println!("{}  {}  {secret}, since {created_at}, to {}", client.client_id, client.client_name, client.redirect_uris.join(" "));
+                tell!("{}  {}  {secret}, since {created_at}, to {}", client.client_id, client.client_name, client.redirect_uris.join(" "))?;
             }
         }
         Clients::Add { name, redirects, auth_method } => {
             let (client, secret) = app.add_client(name, redirects, &auth_method).await?;
-            println!("client id: {}", client.client_id);
+            tell!("client id: {}", client.client_id)?;
             if let Some(secret) = secret {
-                println!("client secret, shown only now: {secret}");
+                tell!("client secret, shown only now: {secret}")?;
             }
         }
         Clients::Remove { id } => {
             ensure!(app.queue.remove_client(&id).await?, "there is no client {id}");
-            println!("removed {id}; its agents keep their access for an hour at most (agent revoke ends it at once)");
+            tell!("removed {id}; its agents keep their access for an hour at most (agent revoke ends it at once)")?;
         }
     }
     Ok(())
@@ -119,11 +119,11 @@ pub async fn restore(settings: &Settings, file: &Path) -> anyhow::Result<()> {
     let app = crate::open(settings).await?;
     let newest = app.queue.newest().await?;
     app.close().await;
-    println!("restored {}; its newest command was queued {}", path.display(), when(newest));
+    tell!("restored {}; its newest command was queued {}", path.display(), when(newest))?;
     if had_one {
-        println!("what stood there is kept as {}", aside.display());
+        tell!("what stood there is kept as {}", aside.display())?;
     }
-    println!("Agents and devices that were revoked after the copy was made are connected again: look at agent list and device list.");
+    tell!("Agents and devices that were revoked after the copy was made are connected again: look at agent list and device list.")?;
     Ok(())
 }
 
@@ -132,33 +132,33 @@ pub async fn doctor(settings: &Settings) -> anyhow::Result<ExitCode> {
     let mut healthy = true;
     let mut say = |ok: bool, text: String| {
         healthy &= ok;
-        println!("{} {text}", if ok { "ok     " } else { "problem" });
+        tell!("{} {text}", if ok { "ok     " } else { "problem" })
     };
     match crate::open(settings).await {
-        Err(e) => say(false, format!("the database {} cannot be opened: {e:#}", settings.database_name())),
+        Err(e) => say(false, format!("the database {} cannot be opened: {e:#}", settings.database_name()))?,
         Ok(app) => {
-            say(true, format!("the database {} opens and has schema {}", settings.database_name(), server::store::SCHEMA_VERSION));
+            say(true, format!("the database {} opens and has schema {}", settings.database_name(), server::store::SCHEMA_VERSION))?;
             let health = app.queue.integrity().await?;
-            say(health == "ok", format!("its own check says: {health}"));
+            say(health == "ok", format!("its own check says: {health}"))?;
             let owners = app.queue.all_owners().await?;
             let hint = if owners.is_empty() { "; make one with: graph-queue pair --owner NAME" } else { "" };
-            say(true, format!("{} owners, {} devices{hint}", owners.len(), owners.iter().map(|o| o.devices).sum::<i64>()));
+            say(true, format!("{} owners, {} devices{hint}", owners.len(), owners.iter().map(|o| o.devices).sum::<i64>()))?;
             let (queued, running, oldest) = app.queue.depth().await?;
-            say(true, format!("{queued} queued (the oldest for {oldest} s), {running} running"));
+            say(true, format!("{queued} queued (the oldest for {oldest} s), {running} running"))?;
             app.close().await;
         }
     }
     let url = settings.own_url();
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?;
     match client.get(format!("{url}/readyz")).send().await {
-        Ok(reply) if reply.status().is_success() => say(true, format!("{url} answers")),
-        Ok(reply) => say(false, format!("{url} answers {} at /readyz: is it this queue?", reply.status())),
-        Err(e) => say(false, format!("{url} does not answer ({}): start it with graph-queue serve, or check proxy and name", e.without_url())),
+        Ok(reply) if reply.status().is_success() => say(true, format!("{url} answers"))?,
+        Ok(reply) => say(false, format!("{url} answers {} at /readyz: is it this queue?", reply.status()))?,
+        Err(e) => say(false, format!("{url} does not answer ({}): start it with graph-queue serve, or check proxy and name", e.without_url()))?,
     }
     match client.get(format!("{url}/.well-known/oauth-protected-resource/mcp")).send().await {
         Ok(reply) if reply.status().is_success() => {
             let named = reply.json::<serde_json::Value>().await.ok().and_then(|v| v["resource"].as_str().map(str::to_owned)).unwrap_or_default();
-            say(named == format!("{url}/mcp"), format!("it names itself {named}; clients compare that with the address they were given"));
+            say(named == format!("{url}/mcp"), format!("it names itself {named}; clients compare that with the address they were given"))?;
         }
         Ok(_) | Err(_) => {}
     }

@@ -1,5 +1,6 @@
 //! Serves the queue and lets its operator look after it. The only place here that reads the clock, draws randomness and opens a socket.
 mod admin;
+mod out;
 mod settings;
 
 use std::{process::ExitCode, sync::Arc, time::SystemTime};
@@ -10,6 +11,7 @@ use domain::Timestamp;
 use server::{App, tls::Tls};
 use tokio::net::TcpListener;
 
+use out::tell;
 use settings::Settings;
 
 #[derive(Parser)]
@@ -103,16 +105,16 @@ async fn run(settings: Settings, command: Command) -> anyhow::Result<ExitCode> {
         Command::Client { what } => admin::clients(&open(&settings).await?, what).await?,
         Command::Backup { file } => {
             open(&settings).await?.queue.backup(&file)?;
-            println!("copied to {}", file.display());
+            tell!("copied to {}", file.display())?;
         }
         Command::Restore { file } => admin::restore(&settings, &file).await?,
         Command::Migrate => {
             let app = open(&settings).await?;
             app.close().await;
-            println!("{} has schema {}", settings.database_name(), server::store::SCHEMA_VERSION);
+            tell!("{} has schema {}", settings.database_name(), server::store::SCHEMA_VERSION)?;
         }
         Command::Doctor => return admin::doctor(&settings).await,
-        Command::Config => print!("{}", settings.effective()?),
+        Command::Config => tell!("{}", settings.effective()?.trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -141,7 +143,7 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
         let made = app.pair_code("owner").await?;
         eprintln!("First start. Pair a desktop within 10 minutes: address {public_url}, code {}", made.code);
     }
-    println!("listening on {}://{address}", settings.scheme());
+    tell!("listening on {}://{address}", settings.scheme())?;
     match tls {
         None => app.serve(listener, terminated()).await?,
         Some(tls) => {
@@ -176,10 +178,10 @@ async fn pair(settings: &Settings, owner: &str, json: bool) -> anyhow::Result<()
     app.close().await;
     let url = &app.config.public_url;
     if json {
-        println!("{}", serde_json::json!({"pairing_code": made.code, "expires_at": made.expires_at, "url": url}));
+        tell!("{}", serde_json::json!({"pairing_code": made.code, "expires_at": made.expires_at, "url": url}))?;
     } else {
-        println!("Pairing code for {owner}: {}", made.code);
-        println!("Valid until {}, for one desktop. Address of this queue: {url}", made.expires_at);
+        tell!("Pairing code for {owner}: {}", made.code)?;
+        tell!("Valid until {}, for one desktop. Address of this queue: {url}", made.expires_at)?;
     }
     Ok(())
 }

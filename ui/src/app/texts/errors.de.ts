@@ -11,6 +11,7 @@ export const errorsDe: Readonly<Record<keyof typeof errorsEn, string>> = {
   "error.profile_newer": "Dieses Profil hat ein neuerer Graph Desk geschrieben. Installieren Sie dessen Version wieder.",
   "error.profile_folder": "Der Ordner des Profils ist nicht benutzbar. Die Meldung: {detail}",
   "error.file_not_saved": "Die Datei wurde nicht geschrieben. Wählen Sie einen anderen Ordner. Die Meldung: {detail}",
+  "error.folder_not_opened": "Das System hat den Ordner nicht geöffnet. Öffnen Sie ihn in Ihrer Dateiverwaltung. Die Meldung: {detail}",
   "error.start_at_login": "Das System nahm die Einstellung nicht an. Tragen Sie Graph Desk von Hand bei den Programmen ein, die mit der Anmeldung starten. Die Meldung: {detail}",
   "error.not_formatted": "Dieser Code lässt sich nicht formatieren: {why} Beheben Sie das zuerst.",
   "error.graph_gone": "Diesen Graph gibt es nicht mehr: Er wurde gelöscht. Seine Läufe stehen weiter in der Geschichte.",

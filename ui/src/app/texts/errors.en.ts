@@ -10,6 +10,7 @@ export const errorsEn = {
   "error.profile_newer": "This profile was written by a newer Graph Desk. Install that version again.",
   "error.profile_folder": "{detail}",
   "error.file_not_saved": "{detail}",
+  "error.folder_not_opened": "{detail}",
   "error.start_at_login": "{detail}",
   "error.not_formatted": "This code cannot be formatted: {why} Mend it first.",
   "error.graph_gone": "This Graph is gone: it was deleted. Its runs are still in the history.",

@@ -8,7 +8,7 @@ import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, F
 import { aRule, DEFAULT, say } from "./say";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
-export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "full" | "long";
+export type Mood = "normal" | "empty" | "loading" | "error" | "offline" | "failing" | "full" | "long";
 type Handlers = { [N in keyof Commands]: (args: Commands[N]["args"]) => Commands[N]["answer"] | Promise<Commands[N]["answer"]> };
 type PopupHandlers = { [N in keyof PopupCommands]: (args: PopupCommands[N]["args"]) => PopupCommands[N]["answer"] };
 
@@ -97,13 +97,14 @@ export class FakeDesk implements Platform {
     const empty = this.mood === "empty";
     const running = this.runs.filter((run) => run.state === "running");
     return {
-      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: say("no_answer_within", { seconds: "30" }) } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
+      relay: this.connections.paired === null ? { at: "not_connected" } : this.mood === "offline" ? { at: "offline", since: NOW - 180_000, why: say("no_answer_within", { seconds: "30" }) } : this.mood === "failing" ? { at: "failing", since: NOW - 40_000, times: 4 } : { at: "busy", graph: "Summarise support mail", execution_id: "e-asking", since: NOW - 58_000 },
       running: running.map((run) => ({ execution_id: run.execution_id, graph: run.graph, agents_running: 3, agents_waiting: 12, asking: run.asking, since: run.started_at })),
       tokens_today: empty ? 0 : 212_480,
       approvals_waiting: this.approvals.waiting.length,
       outbox: this.mood === "offline" ? 2 : 0,
       needs_attention: 0,
       queue: this.connections.paired?.address ?? null,
+      queue_builtin: this.connections.paired?.builtin === true,
       graphs: this.graphs.length,
       version: "0.1.0",
     };
@@ -165,7 +166,7 @@ export class FakeDesk implements Platform {
         last_sync: NOW - 4000,
         syncing: false,
         sync_error: this.mood === "offline" && n === 0 ? say("no_answer_within", { seconds: "30" }) : null,
-        pickup_waits_ms: n < 3 ? [20, 30, 9800] : [],
+        pickup_waits: n < 3 ? [{ graph: "Label new issues", ms: 20 }, { graph: "Summarise support mail", ms: 30 }, { graph: "Label new issues", ms: 9800 }] : [],
         visible: ready.filter(({ row }) => row.shared_with.includes(project.name)).map(({ row }) => ({ name: row.name, slug: row.slug, description: row.description, version: row.version })),
       })),
       rows: ready.map(({ row }) => ({ graph_session_id: row.id, name: row.name, slug: row.slug, status: row.status, ticked: this.connections.projects.filter((project) => row.shared_with.includes(project.name)).map((project) => project.project_id), gained: row.gained })),
@@ -326,6 +327,7 @@ export class FakeDesk implements Platform {
     folder_remove: ({ path }) => (this.settings = { ...this.settings, folders: this.settings.folders.filter((each) => each.path !== path) }),
     secret_store_choose: ({ choice }) => (this.connections = { ...this.connections, secrets: { kind: choice.store, text: say("secrets_os") } }),
     doctor_run: () => DOCTOR,
+    logs_open: () => null,
     file_save: ({ file }) => `/home/ada/${file.file_name}`,
     window_ready: () => null,
     window_drawn: () => null,

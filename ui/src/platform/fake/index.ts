@@ -1,5 +1,5 @@
 // The fake adapter: sample data for tests, for `npm run dev` and for the pictures. Its mood comes from the page's address:
-// ?mood=empty|loading|error|offline|full|long, ?theme=light|dark, ?language=de, ?question=command|diff|fetch|ask|typed|bare|none; for measuring:
+// ?mood=empty|loading|error|offline|failing|full|long, ?theme=light|dark, ?language=de, ?question=command|diff|fetch|ask|typed|bare|none; for measuring:
 // ?runs=10000 executions, ?stream=20 events a second into the running one.
 import type { Theme } from "../../generated/types";
 import { clock } from "../../shared/clock.svelte";

@@ -139,6 +139,11 @@ pub fn status(status: &Value) -> String {
         "busy" => format!("Busy with {} since {}", plain(text(relay, "graph")), when(relay["since"].as_i64())),
         "paused" => format!("Paused since {}: commands stay queued", when(relay["since"].as_i64())),
         "offline" => format!("Offline since {}: {}", when(relay["since"].as_i64()), plain(text(&relay["why"], "text"))),
+        "failing" => format!(
+            "The relay failed {} times in a row since {}: commands wait. Restart graph-deskd; its log says why",
+            number(relay, "times"),
+            when(relay["since"].as_i64())
+        ),
         _ => format!("The server says: {}", plain(text(&relay["message"], "text"))),
     }];
     if let Some(queue) = status["queue"].as_str() {

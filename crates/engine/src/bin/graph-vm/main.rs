@@ -5,5 +5,5 @@ mod heap;
 static HEAP: heap::Counted = heap::Counted;
 
 fn main() {
-    engine::vm::serve_stdio()
+    engine::vm::serve_stdio(std::env::args_os().nth(1).is_some_and(|purpose| purpose == engine::vm::LINT))
 }

@@ -40,6 +40,23 @@ const PRELUDE: &str = include_str!("../prelude.js");
 const HEAD: &str = "(async function main(){\"use strict\";";
 const TAIL: &str = "\n})";
 
+/// What a machine is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// An execution, whose order may come later: its interpreter is made meanwhile.
+    Run,
+    /// A look for syntax errors, which needs no interpreter.
+    Lint,
+}
+impl Purpose {
+    pub(crate) const fn of(order: &ToVm) -> Self {
+        match order {
+            ToVm::Lint { .. } => Self::Lint,
+            ToVm::Start(_) | ToVm::Answer(_) => Self::Run,
+        }
+    }
+}
+
 /// The machine's only way out.
 pub(crate) trait Link {
     /// Blocks while the host does not keep up. `Err` means that nobody listens any more.
@@ -73,15 +90,17 @@ impl Pulse {
 }
 
 /// Runs the machine on a thread of its own, with the stack it needs.
-pub(crate) fn spawn(link: impl Link + Send + 'static, pulse: Arc<Pulse>) -> std::io::Result<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new().name("script".into()).stack_size(VM_STACK_BYTES).spawn(move || serve(link, &pulse))
+pub(crate) fn spawn(purpose: Purpose, link: impl Link + Send + 'static, pulse: Arc<Pulse>) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("script".into()).stack_size(VM_STACK_BYTES).spawn(move || serve(purpose, link, &pulse))
 }
 
-/// Takes one order, does it, says how it ended. The interpreter is made before the order comes: in a spare process nobody waits for it.
-fn serve(mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
-    let interpreter = Interpreter::new(pulse);
+/// Takes one order, does it, says how it ended. For an execution the interpreter is made before the order comes: in a spare process nobody
+/// waits for it.
+fn serve(purpose: Purpose, mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
+    let prepared = (purpose == Purpose::Run).then(|| Interpreter::new(pulse));
     match link.receive() {
         Ok(ToVm::Start(start)) => {
+            let interpreter = prepared.unwrap_or_else(|| Interpreter::new(pulse));
             pulse.busy_ms.store(start.busy_ms, Ordering::SeqCst);
             pulse.turn();
             run(start, interpreter, Box::new(link), pulse);
