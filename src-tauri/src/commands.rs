@@ -23,12 +23,8 @@ pub async fn desk_call(app: AppHandle, window: WebviewWindow, shell: State<'_, S
     }
     let args = args.unwrap_or_else(|| json!({}));
     match name.as_str() {
-        "window_ready" => {
-            windows::main_is_ready(&window);
-            Ok(Value::Null)
-        }
         "window_drawn" => {
-            windows::main_has_drawn(&window);
+            windows::main_has_drawn(&window, args["painted_ms_ago"].as_u64());
             Ok(Value::Null)
         }
         "log_ui" => log_ui(MAIN, &args),

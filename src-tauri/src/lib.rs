@@ -12,16 +12,17 @@ mod safe_mode;
 mod shell;
 mod start;
 mod tray;
+mod web_helper;
 mod windows;
 mod words;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent::sandbox::{HELPER_FLAG, helper_main};
 use clap::Parser as _;
 use device::real;
-use tauri::{AppHandle, RunEvent, WindowEvent};
+use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
 
 use open::NoStart;
 use shell::Shell;
@@ -29,6 +30,7 @@ use start::Options;
 
 /// The whole program. Returns when the owner has quit.
 pub fn main() -> ExitCode {
+    let begun = Instant::now();
     let mut args = std::env::args_os().skip(1);
     // A tool's command starts in this very program: it locks itself in and becomes the command.
     if args.next().is_some_and(|first| first == HELPER_FLAG) {
@@ -39,7 +41,7 @@ pub fn main() -> ExitCode {
         eprintln!("{}", words::NO_DISPLAY);
         return ExitCode::FAILURE;
     }
-    match run(options) {
+    match run(options, begun) {
         Ok(code) => code,
         Err(why) => {
             eprintln!("{why}");
@@ -48,7 +50,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(options: Options) -> Result<ExitCode, NoStart> {
+fn run(options: Options, begun: Instant) -> Result<ExitCode, NoStart> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(NoStart::Threads)?;
     tauri::async_runtime::set(runtime.handle().clone());
     let profile = real::profile_folder(options.profile.clone())?;
@@ -57,7 +59,8 @@ fn run(options: Options) -> Result<ExitCode, NoStart> {
     }
     real::make_private(&profile).map_err(|why| NoStart::Profile(profile.clone(), why))?;
     start::log_to(&profile.join("logs"));
-    let Some(shell) = runtime.block_on(open::open(&profile))? else { return Ok(ExitCode::SUCCESS) };
+    let Some(mut shell) = runtime.block_on(open::open(&profile))? else { return Ok(ExitCode::SUCCESS) };
+    shell.begun = begun;
     runtime.block_on(shell.reload_settings());
     let code = build(shell, options).map_err(NoStart::Window)?.run_return(on_event);
     // Whatever still blocks (a keyring dialogue nobody answers) must not hold the exit.
@@ -100,7 +103,14 @@ fn on_event(app: &AppHandle, event: RunEvent) {
         RunEvent::ExitRequested { code: None, api, .. } => {
             api.prevent_exit();
         }
-        RunEvent::WindowEvent { label, event: WindowEvent::Destroyed, .. } if label == windows::MAIN => shell::main_closed(app),
+        RunEvent::WindowEvent { label, event: WindowEvent::Destroyed, .. } => {
+            if app.webview_windows().is_empty() {
+                web_helper::end();
+            }
+            if label == windows::MAIN {
+                shell::main_closed(app);
+            }
+        }
         _ => {}
     }
 }

@@ -34,11 +34,10 @@ pub struct Shell {
     settings: Mutex<Option<SettingsView>>,
     popups: Mutex<Popups>,
     approvals_changed: Arc<Notify>,
-    /// The main window's page is mounted.
-    pub main_ready: AtomicBool,
-    /// It has drawn a frame since.
+    /// The main window's page has drawn a frame.
     pub main_drawn: AtomicBool,
-    begun: Instant,
+    /// When the program did.
+    pub begun: Instant,
     told_that_it_stays: AtomicBool,
     quitting: AtomicBool,
 }
@@ -51,7 +50,6 @@ impl Shell {
             settings: Mutex::default(),
             popups: Mutex::default(),
             approvals_changed: Arc::default(),
-            main_ready: AtomicBool::new(false),
             main_drawn: AtomicBool::new(false),
             begun: Instant::now(),
             told_that_it_stays: AtomicBool::new(false),
@@ -60,8 +58,8 @@ impl Shell {
     }
 
     /// Since the program began, for the log.
-    pub fn up_ms(&self) -> u128 {
-        self.begun.elapsed().as_millis()
+    pub fn up(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     pub fn web_data_folder(&self) -> PathBuf {

@@ -19,8 +19,6 @@ use crate::words::NAME;
 use crate::{popups, safe_mode};
 
 pub const MAIN: &str = "main";
-/// The main window is shown once its page is mounted. A page that fails before it would leave no window at all, so we show it by then.
-const SHOWN_ANYWAY_AFTER: Duration = Duration::from_secs(2);
 /// A page that has drawn nothing by then never will: some graphics drivers leave the web view blank.
 const BLANK_AFTER: Duration = Duration::from_secs(10);
 const POPUP_WIDTH: f64 = 480.0;
@@ -39,7 +37,6 @@ pub fn open_main(app: &AppHandle) {
         .inner_size(size.width, size.height)
         .min_inner_size(Size::MIN.width, Size::MIN.height)
         .maximized(size.maximized)
-        .visible(false)
         .build();
     let window = match built {
         Ok(window) => window,
@@ -55,33 +52,20 @@ pub fn open_main(app: &AppHandle) {
     tauri::async_runtime::spawn(watch_first_frame(window));
 }
 
-/// The page is mounted. A hidden window draws nothing, so it is shown now.
-pub fn main_is_ready(window: &WebviewWindow) {
-    window.state::<Shell>().main_ready.store(true, Ordering::SeqCst);
-    if !window.is_visible().unwrap_or(false) {
-        bring_to_front(window);
-    }
-}
-
-/// A frame of the page is on the screen.
-pub fn main_has_drawn(window: &WebviewWindow) {
+/// A frame of the window is on the screen; the first thing of its page was `painted_ms_ago`.
+pub fn main_has_drawn(window: &WebviewWindow, painted_ms_ago: Option<u64>) {
     let shell = window.state::<Shell>();
     shell.main_drawn.store(true, Ordering::SeqCst);
-    tracing::info!(ms = shell.up_ms(), "the main window drew its first frame");
+    let whole = shell.up();
+    let first = whole.saturating_sub(Duration::from_millis(painted_ms_ago.unwrap_or(0)));
+    tracing::info!(ms = first.as_millis(), window_ms = whole.as_millis(), "the main window drew its first frame");
 }
 
 async fn watch_first_frame(window: WebviewWindow) {
     let app = window.app_handle().clone();
-    let is_ready = || app.state::<Shell>().main_ready.load(Ordering::SeqCst);
     let has_drawn = || app.state::<Shell>().main_drawn.load(Ordering::SeqCst);
-    app.state::<Shell>().main_ready.store(false, Ordering::SeqCst);
     app.state::<Shell>().main_drawn.store(false, Ordering::SeqCst);
-    tokio::time::sleep(SHOWN_ANYWAY_AFTER).await;
-    if !is_ready() {
-        tracing::warn!("the main window drew nothing within {SHOWN_ANYWAY_AFTER:?}; it is shown as it is");
-        bring_to_front(&window);
-    }
-    tokio::time::sleep(BLANK_AFTER - SHOWN_ANYWAY_AFTER).await;
+    tokio::time::sleep(BLANK_AFTER).await;
     // A window the owner has put away need not draw.
     let is_seen = app.get_webview_window(MAIN).is_some_and(|window| window.is_visible().unwrap_or(false) && !window.is_minimized().unwrap_or(true));
     if !has_drawn() && is_seen {

@@ -1,4 +1,4 @@
-// Entry of the main window. It stays hidden until the page is there, and says when its first frame was drawn.
+// Entry of the main window. The page shows its ground at once (index.html) and says when that and the window itself were drawn.
 import "./app/tokens.css";
 import "./app/base.css";
 
@@ -14,8 +14,14 @@ usePlatform(chosen);
 tellFaults((message) => void platform.call("log_ui", { level: "error", message }).catch(() => undefined));
 await followSettings();
 const target = document.getElementById("app");
+target?.replaceChildren();
 if (target) mount(App, { target });
 await tick();
-await platform.call("window_ready", {}).catch(() => undefined);
-// A hidden window draws nothing: only now that it is shown can a frame be real. The second callback comes after the first frame.
-requestAnimationFrame(() => requestAnimationFrame(() => void platform.call("window_drawn", {}).catch(() => undefined)));
+// The second callback comes after the first frame.
+requestAnimationFrame(() => requestAnimationFrame(() => void platform.call("window_drawn", { painted_ms_ago: sinceFirstPaint() }).catch(() => undefined)));
+
+/** Milliseconds since anything of this page was on the screen first; nothing where the web view does not tell. */
+function sinceFirstPaint(): number | null {
+  const paint = performance.getEntriesByName("first-contentful-paint")[0];
+  return paint === undefined ? null : Math.round(performance.now() - paint.startTime);
+}

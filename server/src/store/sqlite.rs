@@ -94,7 +94,7 @@ impl Sqlite {
         conn.busy_timeout(BUSY)?;
         conn.execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_size_limit = 33554432;
-             PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000;"
+             PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4000;"
         ))?;
         keep_statements(&conn)?;
         schema::migrate_sqlite(&mut conn)?;
@@ -143,7 +143,7 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let conn = Connection::open_with_flags(&self.path, flags)?;
         conn.busy_timeout(BUSY)?;
-        conn.execute_batch("PRAGMA cache_size = -2000; PRAGMA temp_store = MEMORY;")?;
+        conn.execute_batch("PRAGMA cache_size = -1000; PRAGMA temp_store = MEMORY;")?;
         keep_statements(&conn)?;
         Ok(conn)
     }

@@ -8,7 +8,7 @@ use domain::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    programs::{self, Program, deskd_run},
+    programs::{self, CpuMeter, Program, deskd_run},
     queue,
     setting::{Setting, client, text},
     stats::{Spread, ms},
@@ -143,10 +143,15 @@ async fn idle(desk: &Program, queue: &Program, base: &str) -> Value {
             .map(|l| l.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
             .sum()
     };
-    let (asked, desk_ms, queue_ms, at) = (requests().await, desk.cpu_ms(), queue.cpu_ms(), Instant::now());
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (asked, at) = (requests().await, Instant::now());
+    let (mut desk_cpu, mut queue_cpu) = (CpuMeter::start(desk), CpuMeter::start(queue));
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        desk_cpu.look();
+        queue_cpu.look();
+    }
     let minutes = at.elapsed().as_secs_f64() / 60.0;
-    let (desk_ms, queue_ms) = ((desk.cpu_ms() - desk_ms) / minutes, (queue.cpu_ms() - queue_ms) / minutes);
+    let (desk_ms, queue_ms) = (desk_cpu.ms() / minutes, queue_cpu.ms() / minutes);
     let asked = (requests().await - asked) / minutes;
     println!("  idle: graph-deskd {:.1} MiB, {desk_ms:.0} ms of CPU a minute (≤ 40 MiB, ≤ 60 ms)", desk.rss_mib());
     println!("  idle device at the queue: {asked:.1} requests (≤ 6) and {queue_ms:.1} ms of CPU a minute (≤ 1.5); {:.1} MiB", queue.rss_mib());

@@ -1,5 +1,6 @@
 //! The release programs, started and watched.
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -44,14 +45,42 @@ impl Program {
         kb / 1024.0
     }
 
-    /// CPU time used so far by all its threads that live, in milliseconds.
-    pub fn cpu_ms(&self) -> f64 {
+    /// CPU time that each of its living threads has used so far, in milliseconds.
+    fn threads_cpu_ms(&self) -> impl Iterator<Item = (String, f64)> + use<> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         // `schedstat` counts nanoseconds; `stat` only hundredths of a second.
-        let ran = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
-        ran.map(|text| text.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e6).sum()
+        threads.flatten().filter_map(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            Some((thread.file_name().to_string_lossy().into_owned(), text.split_whitespace().next()?.parse::<f64>().ok()? / 1e6))
+        })
     }
 }
+
+/// CPU time of one program while nothing is asked of it. Looks in between: a thread that ends takes its figure with it.
+pub struct CpuMeter<'p> {
+    program: &'p Program,
+    threads: BTreeMap<String, (f64, f64)>,
+}
+
+impl<'p> CpuMeter<'p> {
+    pub fn start(program: &'p Program) -> Self {
+        Self { program, threads: program.threads_cpu_ms().map(|(thread, ms)| (thread, (ms, ms))).collect() }
+    }
+
+    /// A thread that is new began at nothing.
+    pub fn look(&mut self) {
+        for (thread, ms) in self.program.threads_cpu_ms() {
+            self.threads.entry(thread).or_insert((0.0, 0.0)).1 = ms;
+        }
+    }
+
+    /// Milliseconds since the start.
+    pub fn ms(&mut self) -> f64 {
+        self.look();
+        self.threads.values().map(|(first, last)| last - first).sum()
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();

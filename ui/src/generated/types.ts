@@ -514,8 +514,7 @@ export type Commands = {
   folder_remove: { args: { path: string }; answer: SettingsView };
   secret_store_choose: { args: { choice: SecretStoreChoice }; answer: ConnectionsView };
   doctor_run: { args: {  }; answer: DoctorReport };
-  window_ready: { args: {  }; answer: null };
-  window_drawn: { args: {  }; answer: null };
+  window_drawn: { args: { painted_ms_ago: number | null }; answer: null };
   app_quit: { args: {  }; answer: null };
   log_ui: { args: { level: string, message: string }; answer: null };
 };

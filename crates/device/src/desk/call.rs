@@ -11,7 +11,7 @@ use super::{Desk, errors::bad_argument};
 use crate::view::*;
 
 /// Commands of the window that need a window: the shell answers them itself.
-pub const SHELL_ONLY: &[&str] = &["folder_pick", "file_save", "logs_open", "window_ready", "window_drawn", "app_quit", "log_ui"];
+pub const SHELL_ONLY: &[&str] = &["folder_pick", "file_save", "logs_open", "window_drawn", "app_quit", "log_ui"];
 
 type Answer = Result<Value, ErrorView>;
 

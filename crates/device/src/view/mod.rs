@@ -96,8 +96,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("folder_remove", "path: string", "SettingsView"),
     ("secret_store_choose", "choice: SecretStoreChoice", "ConnectionsView"),
     ("doctor_run", "", "DoctorReport"),
-    ("window_ready", "", "null"),
-    ("window_drawn", "", "null"),
+    ("window_drawn", "painted_ms_ago: number | null", "null"),
     ("app_quit", "", "null"),
     ("log_ui", "level: string, message: string", "null"),
 ];

@@ -8,11 +8,13 @@ use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::{
     io::BufReader,
     process::{Child, ChildStdin, ChildStdout, Command},
+    runtime::Handle,
     sync::mpsc,
     task::JoinHandle,
 };
@@ -27,6 +29,8 @@ use crate::host::BoxFuture;
 
 /// Messages read ahead of the engine; the pipe and then the script wait for the rest.
 const READ_AHEAD: usize = 64;
+/// After a script's end its result is stored and told; only then is the machine free for the next one's process.
+const REST: Duration = Duration::from_millis(25);
 
 #[derive(Clone)]
 pub struct ChildVm {
@@ -71,13 +75,21 @@ impl ChildVm {
         matches!(frames::read_async(&mut spare.stdout).await, Ok(Some(FromVm::Taken))).then_some(spare)
     }
 
-    /// Without a spare the next script starts one itself, and says why it cannot.
-    fn keep_spare(&self) {
-        if self.spare().is_none()
-            && let Ok(spawned) = self.spawn(Purpose::Run)
-        {
-            *self.spare() = Some(spawned);
-        }
+    /// Without a spare the next script starts one itself, and says why it cannot. A process is started where nobody waits for the thread:
+    /// that takes milliseconds, in which the end of the very script that took the last spare would not be heard.
+    fn keep_spare(self) {
+        tokio::task::spawn_blocking(move || {
+            if self.spare().is_none()
+                && let Ok(spawned) = self.spawn(Purpose::Run)
+            {
+                *self.spare() = Some(spawned);
+            }
+        });
+    }
+
+    async fn keep_spare_after_rest(self) {
+        tokio::time::sleep(REST).await;
+        self.keep_spare();
     }
 
     fn spare(&self) -> MutexGuard<'_, Option<Spawned>> {
@@ -114,7 +126,8 @@ impl ScriptVm for ChildVm {
             let (to, answers) = mpsc::unbounded_channel();
             let (said, from) = mpsc::channel(READ_AHEAD);
             let reader = tokio::spawn(read(process.child, process.stdout, said, self.clone()));
-            let life = Life { writer: tokio::spawn(write(process.stdin, answers)), reader };
+            let next_spare = (purpose == Purpose::Run).then(|| self.clone());
+            let life = Life { writer: tokio::spawn(write(process.stdin, answers)), reader, next_spare };
             let send = move |message| {
                 // A writer that is gone means a process that is gone; the reader says so.
                 let _ = to.send(message);
@@ -128,11 +141,16 @@ impl ScriptVm for ChildVm {
 struct Life {
     writer: JoinHandle<()>,
     reader: JoinHandle<()>,
+    /// Absent where no spare was used.
+    next_spare: Option<ChildVm>,
 }
 impl Drop for Life {
     fn drop(&mut self) {
         self.writer.abort();
         self.reader.abort();
+        if let (Some(vm), Ok(runtime)) = (self.next_spare.take(), Handle::try_current()) {
+            runtime.spawn(vm.keep_spare_after_rest());
+        }
     }
 }
 
@@ -149,11 +167,14 @@ async fn read(mut child: Child, mut stdout: BufReader<ChildStdout>, said: mpsc::
         if message == FromVm::Taken {
             continue;
         }
+        let is_end = matches!(message, FromVm::End(_));
         if said.send(Arrived::Said(message)).await.is_err() {
             return;
         }
         // Only now, so that the beginning of this script did not wait for the next one's process.
-        vm.keep_spare();
+        if !is_end {
+            vm.clone().keep_spare();
+        }
     }
     let exit = match child.wait().await {
         Ok(status) => exit(status),

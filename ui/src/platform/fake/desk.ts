@@ -329,7 +329,6 @@ export class FakeDesk implements Platform {
     doctor_run: () => DOCTOR,
     logs_open: () => null,
     file_save: ({ file }) => `/home/ada/${file.file_name}`,
-    window_ready: () => null,
     window_drawn: () => null,
     app_quit: () => null,
     log_ui: () => null,
