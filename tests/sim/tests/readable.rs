@@ -336,7 +336,7 @@ fn a_text_that_is_told_to_wait_quiets_the_whole_relay_until_then() {
         b.seconds(50).await;
         assert_eq!((runs().len(), b.stored(), b.methods().len()), (0, 0, 1), "neither a claim nor another text, although the doorbell rang");
         let trouble = b.desk.status().unwrap().trouble;
-        assert!(trouble.as_ref().is_some_and(|t| t.words.contains("asks to wait") && !t.offline), "{trouble:?}");
+        assert!(trouble.as_ref().is_some_and(|t| t.words.text.contains("asks to wait") && !t.offline), "{trouble:?}");
         b.seconds(20).await;
         assert_eq!((runs().iter().filter(|run| run.ended_at.is_some()).count(), b.stored()), (1, 1));
         assert_eq!(b.desk.status().unwrap().trouble, None);
