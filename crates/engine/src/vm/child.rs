@@ -92,6 +92,12 @@ impl ChildVm {
         self.keep_spare();
     }
 
+    /// The process that waits for an order. For tests that stop or kill it.
+    #[doc(hidden)]
+    pub fn spare_id(&self) -> Option<u32> {
+        self.spare().as_ref().and_then(|spare| spare.child.id())
+    }
+
     fn spare(&self) -> MutexGuard<'_, Option<Spawned>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,11 +2,12 @@
 use std::{
     io::Write,
     process::{Command, Stdio},
+    sync::Arc,
 };
 
 use super::support::{Run, shown};
 use domain::wire::event::FleetWhat;
-use engine::StopWhy;
+use engine::{ChildVm, StopWhy};
 
 /// One frame as the parent writes it.
 fn frame(json: &str) -> Vec<u8> {
@@ -80,27 +81,33 @@ fn signal(name: &str, id: &str) {
     Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).stderr(Stdio::null()).status().unwrap();
 }
 
-/// Waits for the one process that is kept for the next script, and for no other.
+/// Waits for the process that is kept for the next script.
 #[cfg(target_os = "linux")]
-async fn the_spare() -> String {
+async fn the_spare(vm: &ChildVm) -> String {
     loop {
-        if let [id] = script_processes().as_slice() {
-            return id.clone();
+        if let Some(id) = vm.spare_id() {
+            return id.to_string();
         }
         tokio::task::yield_now().await;
     }
 }
 
 #[cfg(target_os = "linux")]
+fn in_child() -> (Arc<ChildVm>, Run) {
+    let vm = Arc::new(ChildVm::new(env!("CARGO_BIN_EXE_graph-vm").into()));
+    (Arc::clone(&vm), Run::with(vm))
+}
+
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_for_syntax_errors_leaves_the_spare_to_the_next_execution() {
-    let run = Run::in_child();
+    let (vm, run) = in_child();
     assert_eq!(shown(&run.run("return 1").await), "= 1");
-    let spare = the_spare().await;
+    let spare = the_spare(&vm).await;
     for (source, is_right) in [("return 1", true), ("return 1 +", false)] {
         assert_eq!(engine::inspect(source, &*run.vm).await.is_ok(), is_right, "{source}");
     }
-    assert_eq!(the_spare().await, spare);
+    assert_eq!(the_spare(&vm).await, spare);
 }
 
 const COUNTS: &str = "log('begins'); const a = await tool('echo', { n: 1 }); log('ends'); return a";
@@ -118,10 +125,10 @@ fn ran_once(run: &Run, outcome: &domain::Outcome) {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spare_killed_before_it_is_handed_the_script_is_replaced_once_and_silently() {
-    let first = Run::in_child();
+    let (vm, first) = in_child();
     assert_eq!(shown(&first.run("return 1").await), "= 1");
     for _ in 0..12 {
-        let spare = the_spare().await;
+        let spare = the_spare(&vm).await;
         signal("KILL", &spare);
         // Not waited for: the hand-over meets it dying or dead.
         let run = Run::with(first.vm.clone());
@@ -134,10 +141,10 @@ async fn a_spare_killed_before_it_is_handed_the_script_is_replaced_once_and_sile
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spare_killed_at_the_instant_of_the_hand_over_is_replaced_once_and_silently() {
-    let first = Run::in_child();
+    let (vm, first) = in_child();
     assert_eq!(shown(&first.run("return 1").await), "= 1");
     for _ in 0..4 {
-        let spare = the_spare().await;
+        let spare = the_spare(&vm).await;
         // It stands still: the order can be written, but not be taken.
         signal("STOP", &spare);
         let run = Run::with(first.vm.clone());
