@@ -37,10 +37,11 @@ pub fn main() -> ExitCode {
         return helper_main(args);
     }
     let options = Options::parse();
-    if !start::has_display() {
+    if !start::display_is_named() {
         eprintln!("{}", words::NO_DISPLAY);
         return ExitCode::FAILURE;
     }
+    safe_mode::spare_the_missing_card();
     match run(options, begun) {
         Ok(code) => code,
         Err(why) => {
@@ -59,9 +60,17 @@ fn run(options: Options, begun: Instant) -> Result<ExitCode, NoStart> {
     }
     real::make_private(&profile).map_err(|why| NoStart::Profile(profile.clone(), why))?;
     start::log_to(&profile.join("logs"));
-    let Some(mut shell) = runtime.block_on(open::open(&profile))? else { return Ok(ExitCode::SUCCESS) };
+    // The profile opens beside the toolkit: either takes a tenth of a second.
+    let opening = std::thread::spawn({
+        let (profile, runtime) = (profile.clone(), runtime.handle().clone());
+        move || runtime.block_on(open::open(&profile))
+    });
+    if !start::display_answers() {
+        return Err(NoStart::NoDisplay);
+    }
+    let opened = opening.join().map_err(|_| NoStart::Threads(std::io::Error::other("the profile's thread broke off")))?;
+    let Some(mut shell) = opened? else { return Ok(ExitCode::SUCCESS) };
     shell.begun = begun;
-    runtime.block_on(shell.reload_settings());
     let code = build(shell, options).map_err(NoStart::Window)?.run_return(on_event);
     // Whatever still blocks (a keyring dialogue nobody answers) must not hold the exit.
     runtime.shutdown_timeout(Duration::from_millis(500));

@@ -22,6 +22,8 @@ const ASK_TIMES: u32 = 240;
 /// Why there is no desktop, as one sentence for the owner.
 #[derive(Debug, thiserror::Error)]
 pub enum NoStart {
+    #[error("{}", crate::words::NO_DISPLAY)]
+    NoDisplay,
     #[error("Graph Desk could not start its threads: {0}.")]
     Threads(std::io::Error),
     #[error("Graph Desk cannot write its folder {0}: {1}.")]
@@ -49,10 +51,16 @@ pub async fn open(profile: &Path) -> Result<Option<Shell>, NoStart> {
         }
         match open_first(profile) {
             Err(NoStart::Data(OpenError::Store(StoreError::InUse(_)))) => tokio::time::sleep(ASK_AGAIN_EVERY).await,
-            opened => return opened.map(Some),
+            opened => return with_settings(opened?).await,
         }
     }
-    open_first(profile).map(Some)
+    with_settings(open_first(profile)?).await
+}
+
+/// Its first window is drawn in the owner's theme and language.
+async fn with_settings(shell: Shell) -> Result<Option<Shell>, NoStart> {
+    shell.reload_settings().await;
+    Ok(Some(shell))
 }
 
 /// One after the other: of ten first starts at once only one may begin the file of secrets.

@@ -25,17 +25,35 @@ pub fn is_chosen(profile: &Path) -> bool {
 /// Becomes this very program with the switches set; comes back where they are set already, or where there is nothing to switch.
 #[cfg(target_os = "linux")]
 pub fn enter() {
-    use std::os::unix::process::CommandExt as _;
-    if is_on() {
-        return;
+    if !is_on() {
+        begin_anew_with(&SWITCHES);
     }
+}
+
+/// Where there is no graphics card, the web view would imitate one for itself, with 80 MiB more and a later first frame. Whoever has set the
+/// switch has decided already.
+#[cfg(target_os = "linux")]
+pub fn spare_the_missing_card() {
+    let card =
+        || std::fs::read_dir("/dev/dri").into_iter().flatten().flatten().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"render"));
+    if std::env::var_os(SWITCHES[0]).is_none() && !card() {
+        begin_anew_with(&SWITCHES[..1]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn begin_anew_with(switches: &[&str]) {
+    use std::os::unix::process::CommandExt as _;
     let Ok(program) = std::env::current_exe() else { return };
-    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).envs(SWITCHES.map(|name| (name, "1"))).exec();
-    tracing::warn!(%error, "safe mode could not be entered");
+    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).envs(switches.iter().map(|name| (name, "1"))).exec();
+    tracing::warn!(%error, "the program could not begin anew with {switches:?}");
 }
 
 #[cfg(not(target_os = "linux"))]
 pub fn enter() {}
+
+#[cfg(not(target_os = "linux"))]
+pub fn spare_the_missing_card() {}
 
 #[cfg(target_os = "linux")]
 fn is_on() -> bool {

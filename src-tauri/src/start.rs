@@ -21,15 +21,25 @@ pub struct Options {
     pub safe_mode: bool,
 }
 
-/// True when a window can be opened here. Asks GTK itself: a DISPLAY that nobody answers is no display.
+/// False where there is no display to try.
 #[cfg(target_os = "linux")]
-pub fn has_display() -> bool {
-    let named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    (named("DISPLAY") || named("WAYLAND_DISPLAY")) && gtk::init().is_ok()
+pub fn display_is_named() -> bool {
+    ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// True when a window can be opened here. Asks GTK itself: a display that nobody answers is none.
+#[cfg(target_os = "linux")]
+pub fn display_answers() -> bool {
+    gtk::init().is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn has_display() -> bool {
+pub fn display_is_named() -> bool {
+    true
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn display_answers() -> bool {
     true
 }
 

@@ -49,14 +49,20 @@ async function until(what, look, ms = 60_000) {
   }
 }
 
+// Both are timed from the start of their process, by one clock.
 async function emptyWindow(home) {
+  const begun = Date.now();
+  let drawn;
   const child = spawn(join(programs, "empty-window"), { env: { ...process.env, HOME: home }, stdio: ["ignore", "pipe", "ignore"] });
   let said = "";
-  child.stdout.on("data", (bytes) => (said += bytes));
+  child.stdout.on("data", (bytes) => {
+    drawn ??= Date.now();
+    said += bytes;
+  });
   try {
-    const first = Number((await until("the empty window's first frame", () => /^drawn (\d+)/m.exec(said) ?? undefined))[1]);
+    await until("the empty window's first frame", () => /^drawn (\d+)/m.exec(said) ?? undefined);
     await pause(SETTLE_MS);
-    return { firstFrameMs: first, pssMib: pssMib(child.pid) };
+    return { firstFrameMs: drawn - begun, pssMib: pssMib(child.pid) };
   } finally {
     child.kill();
     await new Promise((done) => child.once("exit", done));
@@ -66,6 +72,7 @@ async function emptyWindow(home) {
 async function graphDesk(home) {
   const profile = join(home, "profile");
   const env = { ...process.env, HOME: home, GRAPH_DESK_PROFILE: profile, GRAPH_DESK_PASSPHRASE: "bench", XDG_DATA_HOME: join(home, "data"), XDG_CONFIG_HOME: join(home, "config") };
+  const begun = Date.now();
   const child = spawn(join(programs, "graph-desk"), { env, stdio: ["ignore", "ignore", "ignore"] });
   const log = () => {
     try {
@@ -75,7 +82,9 @@ async function graphDesk(home) {
     }
   };
   try {
-    const [, first, whole] = (await until("Graph Desk's first frame", () => /first frame ms=(\d+) window_ms=(\d+)/.exec(log()) ?? undefined)).map(Number);
+    const [, at, first, whole] = await until("Graph Desk's first frame", () => /^(\S+) .*first frame ms=(\d+) window_ms=(\d+)/m.exec(log()) ?? undefined);
+    const wholeWindowMs = Date.parse(at) - begun;
+    const firstFrameMs = wholeWindowMs - (Number(whole) - Number(first));
     await pause(SETTLE_MS);
     const open = pssMib(child.pid);
     // Closed as an owner closes it; the web view goes, the relay stays.
@@ -83,7 +92,7 @@ async function graphDesk(home) {
     execFileSync("xdotool", ["windowactivate", "--sync", window, "key", "alt+F4"]);
     await until("the web view to be gone", () => (family(child.pid).some((pid) => pid !== child.pid && /WebKitWebProcess/.test(nameOf(pid))) ? undefined : true));
     await pause(SETTLE_MS);
-    return { firstFrameMs: first, wholeWindowMs: whole, pssMib: open, trayPssMib: pssMib(child.pid) };
+    return { firstFrameMs, wholeWindowMs, pssMib: open, trayPssMib: pssMib(child.pid) };
   } finally {
     child.kill();
     await new Promise((done) => child.once("exit", done));
