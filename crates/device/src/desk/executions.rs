@@ -9,7 +9,7 @@ use domain::{
     limits::ARGUMENTS_BYTES_MAX,
     wire::{
         event::{FleetEvent, FleetWhat},
-        said::{Sentence, said},
+        said::{Fact, Sentence, said},
     },
 };
 use engine::StopWhy;
@@ -286,8 +286,13 @@ fn gone() -> ErrorView {
     error("execution_gone", "This run is not in the history. It may have been pruned: see Settings, days to keep the history.")
 }
 
-/// An ending is stored as words. Ours are known by their English; whatever else stands there is data.
+/// An ending is stored as words. Ours are known by their English, with the place in the source behind it; whatever else stands there is data.
 fn error_said(words: &str) -> Sentence {
+    if let Some((what, place)) = words.split_once("\n\n") {
+        let what = error_said(what);
+        let is_ours = !what.code.is_empty();
+        return if is_ours { said("run_place", "{what}\n\n{place}", [("what", what.into()), ("place", place.into())]) } else { words.into() };
+    }
     let ours = [
         said("run_stopped", "The execution was stopped. What it had done stays done.", []),
         said("run_quit", "The app was quit while this ran.", []),
@@ -296,8 +301,22 @@ fn error_said(words: &str) -> Sentence {
         said("run_not_shared", "Graph session is no longer shared with this project", []),
         said("run_not_begun", "Cancelled before it began: nothing ran.", []),
         said("run_deleted", "The Graph is gone: it was deleted before it could start.", []),
+        said("run_too_long", "The execution took longer than its {minutes} minutes.", []),
+        said("run_busy", "The script worked for {seconds} seconds without coming back; it probably never ends.", []),
+        said("run_waits", "The script waits for a promise that nothing will ever settle.", []),
+        said("run_memory", "The script used more than {mib} MiB of memory.", []),
+        said("run_killed", "The script's process was killed by somebody else, most likely by the computer itself because its memory ran out.", []),
+        said("run_crashed", "The script nested too deep and its process ended ({how}).", []),
+        said("run_loop", "A loop ran more than {times} times; it probably never ends.", []),
+        said("run_recursion", "A function called itself (or others) more than {levels} levels deep; it probably never returns.", []),
+        said("run_seen_at", "{what} It was last seen at line {line}:", []),
+        said("run_after_line", "{what} It happened after the call in line {line}.", []),
     ];
-    ours.into_iter().find(|sentence| sentence.text == words).unwrap_or_else(|| words.into())
+    let Some(mut found) = ours.into_iter().find_map(|sentence| sentence.read_back(words)) else { return words.into() };
+    if let Some(Fact::Data(what)) = found.facts.get("what").cloned() {
+        found.facts.insert("what".to_owned(), error_said(&what).into());
+    }
+    found
 }
 
 #[cfg(test)]
@@ -312,5 +331,14 @@ mod tests {
             assert!(!error_said(words).code.is_empty(), "{words}");
         }
         assert_eq!(error_said("x is not defined"), Sentence::from("x is not defined"));
+        let seen = error_said("The script used more than 512 MiB of memory. It was last seen at line 3:\n\n    3 | grow()");
+        assert_eq!((seen.code.as_str(), &seen.facts["place"]), ("run_place", &"    3 | grow()".into()));
+        let Fact::Said(at) = &seen.facts["what"] else { panic!("{seen:?}") };
+        let Fact::Said(what) = &at.facts["what"] else { panic!("{seen:?}") };
+        assert_eq!(
+            (at.code.as_str(), &at.facts["line"], what.code.as_str(), &what.facts["mib"]),
+            ("run_seen_at", &"3".into(), "run_memory", &"512".into())
+        );
+        assert_eq!(error_said("mine\n\n    3 | x"), Sentence::from("mine\n\n    3 | x"));
     }
 }

@@ -2,6 +2,7 @@
 //! the same to `target/bench/engine.json`; no threshold here decides anything. `scripts/bench engine`, or `cargo bench --bench engine`.
 mod host;
 #[path = "../../tests/engine/hostile_rows.rs"]
+#[allow(dead_code)] // how a row may end is the test's business
 mod hostile_rows;
 mod loops;
 mod report;
