@@ -12,7 +12,7 @@ mod safe_mode;
 mod shell;
 mod start;
 mod tray;
-mod web_helper;
+mod web_code;
 mod windows;
 mod words;
 
@@ -114,7 +114,7 @@ fn on_event(app: &AppHandle, event: RunEvent) {
         }
         RunEvent::WindowEvent { label, event: WindowEvent::Destroyed, .. } => {
             if app.webview_windows().is_empty() {
-                web_helper::end();
+                web_code::let_go_soon();
             }
             if label == windows::MAIN {
                 shell::main_closed(app);

@@ -58,9 +58,9 @@ impl Sentence {
         rest.is_empty().then(|| Self { code: self.code.clone(), facts, text: words.to_owned() })
     }
 
-    /// For a column of text: whole, as JSON, where it has a code; else its words alone.
+    /// For a column of text: whole, as JSON, where it has a code; else its words alone, unless somebody made them look like such JSON.
     pub fn to_column(&self) -> String {
-        let json = if self.code.is_empty() { None } else { serde_json::to_string(self).ok() };
+        let json = if self.code.is_empty() && !self.text.starts_with('{') { None } else { serde_json::to_string(self).ok() };
         json.unwrap_or_else(|| self.text.clone())
     }
 
@@ -151,6 +151,14 @@ impl From<u64> for Fact {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobodys_words_become_a_sentence_of_ours_in_a_column() {
+        for sentence in [said("late", "Late.", []), "a server's words".into(), Sentence::from(said("late", "Late.", []).to_column())] {
+            assert_eq!(Sentence::from_column(sentence.to_column()), sentence);
+        }
+        assert_eq!(Sentence::from("plain").to_column(), "plain");
+    }
 
     #[test]
     fn words_are_read_back_by_the_sentence_they_came_from() {
