@@ -31,6 +31,7 @@ use crate::{
     relay_api, serve,
     store::{Store, StoreError},
     tls::Tls,
+    workers::Workers,
 };
 
 const CONTACTS_EVERY: Duration = Duration::from_secs(5);
@@ -187,23 +188,20 @@ impl App {
             .with_state(self.clone())
     }
 
-    /// Serves until `shutdown`; then answers what is held, finishes what has begun and returns.
+    /// Serves on the caller's runtime until `shutdown`; then answers what is held, finishes what has begun and returns.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        self.serve_with(listener, None, shutdown).await
+        self.serve_on(&Workers::of_caller(), listener, None, shutdown).await
     }
 
-    /// The same, inside TLS.
-    pub async fn serve_tls(&self, listener: TcpListener, tls: Arc<Tls>, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        self.serve_with(listener, Some(tls), shutdown).await
-    }
-
-    async fn serve_with(
+    /// The same on threads of its own, inside TLS where there is a certificate.
+    pub async fn serve_on(
         &self,
+        workers: &Workers,
         listener: TcpListener,
         tls: Option<Arc<Tls>>,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
-        serve::serve(listener, tls, self.router(), self.config.connections_max, self.queue.draining.clone(), shutdown).await
+        serve::serve(listener, tls, workers, self.router(), self.config.connections_max, self.queue.draining.clone(), shutdown).await
     }
 
     /// Writes what is not yet written and ends the background work.

@@ -32,6 +32,7 @@ mod secret;
 pub mod serve;
 pub mod store;
 pub mod tls;
+pub mod workers;
 
 pub use app::{App, OpenError};
 pub use config::Config;

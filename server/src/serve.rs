@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::tls::Tls;
+use crate::{tls::Tls, workers::Workers};
 
 /// A TLS handshake must be over within this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,6 +36,7 @@ pub struct Peer(pub IpAddr);
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
+    workers: &Workers,
     router: Router,
     connections_max: usize,
     draining: CancellationToken,
@@ -47,7 +48,9 @@ pub async fn serve(
     loop {
         let accepted = async {
             let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-            listener.accept().await.map(|(socket, peer)| (place, socket, peer))
+            let (socket, peer) = listener.accept().await?;
+            // Free of this runtime: the one that attends to it takes it in.
+            Ok::<_, std::io::Error>((place, socket.into_std()?, peer))
         };
         let (place, socket, peer) = tokio::select! { biased;
             () = &mut shutdown => break,
@@ -62,8 +65,11 @@ pub async fn serve(
             },
         };
         let (watcher, router, tls) = (graceful.watcher(), router.clone(), tls.clone());
-        tokio::spawn(async move {
-            attend(socket, peer.ip(), tls, router, watcher).await;
+        workers.next().spawn(async move {
+            match TcpStream::from_std(socket) {
+                Ok(socket) => attend(socket, peer.ip(), tls, router, watcher).await,
+                Err(e) => tracing::warn!(error = %e, "a connection could not be taken in"),
+            }
             drop(place);
         });
     }

@@ -41,6 +41,6 @@ async fn agents_cancel(tx: &mut Tx, it: &Look) -> Result<view::CommandView, RunE
 
 async fn owners_cancel(tx: &mut Tx, it: &OwnersCancel) -> Result<view::CommandView, RunError> {
     arrows::cancel(tx, it.command, Canceller::Owner(it.owner), it.now).await?;
-    let view = view::find(tx, "c.command_id = $1 AND c.owner_id = $2", params![it.command, it.owner], it.now).await?;
+    let view = view::find(tx, &view::statement("c.command_id = $1 AND c.owner_id = $2"), params![it.command, it.owner], it.now).await?;
     view.ok_or(RunError::NotFound)
 }

@@ -115,6 +115,11 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    /// From now on it is held no longer than that.
+    pub(crate) fn at_most(&mut self, hold: Duration) {
+        self.deadline = self.deadline.min(tokio::time::Instant::now() + hold);
+    }
+
     pub(crate) fn listen(&self) -> Notified<'_> {
         self.waiter.rung()
     }
@@ -134,11 +139,13 @@ pub(crate) async fn lock_owner(tx: &mut Tx, owner: OwnerId) -> Result<i64, Store
     row.ok_or_else(|| StoreError::Corrupt(format!("owner {owner} has no row")))?.int(0)
 }
 
+/// The row there is as long as the grant stands: of token, agent and moment.
+pub(crate) const GRANT: &str = "SELECT 1 FROM tokens t JOIN agents a ON a.agent_id = t.agent_id
+  WHERE t.token_hash = $1 AND t.kind <> 'refresh' AND a.agent_id = $2 AND a.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
+
 /// Whether the grant still stands, at this moment of this transaction.
 pub(crate) async fn grant_stands(tx: &mut Tx, by: &Granted, now: Timestamp) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM tokens t JOIN agents a ON a.agent_id = t.agent_id
-                WHERE t.token_hash = $1 AND t.kind <> 'refresh' AND a.agent_id = $2 AND a.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
-    Ok(tx.row(sql, params![&by.token_hash, by.agent, now]).await?.is_some())
+    Ok(tx.row(GRANT, params![&by.token_hash, by.agent, now]).await?.is_some())
 }
 
 /// The statements that every poll, sync and submission runs: none of them may grow with history. A test reads their query plans.
@@ -150,6 +157,6 @@ pub fn hot_statements() -> Vec<(&'static str, String)> {
         ("doorbell: counter", doorbell::COUNTER.into()),
         ("submit: earlier", submit::EARLIER.into()),
         ("submit: target", submit::target_statement()),
-        ("get", view::statement("c.command_id = $1 AND c.agent_id = $2")),
+        ("get", get::STATEMENT.clone()),
     ]
 }

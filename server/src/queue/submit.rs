@@ -165,7 +165,7 @@ async fn earlier(tx: &mut Tx, it: &Submit) -> Result<Option<view::CommandView>, 
         return Err(SubmitError::KeyConflict);
     }
     let id: CommandId = row.id(1)?;
-    Ok(view::find(tx, "c.command_id = $1", params![id], it.now).await?)
+    Ok(view::find(tx, &view::statement("c.command_id = $1"), params![id], it.now).await?)
 }
 
 async fn schema_of(tx: &mut Tx, session: GraphSessionId) -> Result<Option<String>, StoreError> {

@@ -68,12 +68,12 @@ impl Queue {
         check(&request)?;
         let list_hash = secret::hash(&serde_json::to_string(&request.sessions).map_err(|e| StoreError::Corrupt(e.to_string()))?);
         let sync = Sync { device: device.clone(), request, list_hash, now: self.now() };
-        let standing = self.store.read(&sync, |tx, it| Box::pin(standing(tx, it))).await?;
-        if is_news(&sync, &standing) {
-            let news = Sync { device: sync.device.clone(), request: sync.request.clone(), list_hash: sync.list_hash.clone(), now: sync.now };
-            self.store.write(news, |tx, it| Box::pin(take(tx, it))).await?;
+        if let Some(answer) = self.store.read(&sync, |tx, it| Box::pin(nothing_new(tx, it))).await? {
+            return Ok(answer);
         }
-        self.store.read(&sync, |tx, it| Box::pin(offer(tx, it))).await
+        let news = Sync { device: sync.device.clone(), request: sync.request.clone(), list_hash: sync.list_hash.clone(), now: sync.now };
+        self.store.write(news, |tx, it| Box::pin(take(tx, it))).await?;
+        self.store.read(&sync, |tx, it| Box::pin(after_news(tx, it))).await
     }
 }
 
@@ -192,10 +192,20 @@ async fn share(tx: &mut Tx, it: &Sync, session: &SharedSession) -> Result<(), Sy
     Ok(())
 }
 
-/// The queued commands of this device in this project, oldest first, as many as fit into an answer (at least one).
-async fn offer(tx: &mut Tx, it: &Sync) -> Result<SyncAnswer, SyncError> {
-    let (device, project) = (it.device.id, it.request.project_id);
+/// The answer, unless the sync brings news that is to be taken first.
+async fn nothing_new(tx: &mut Tx, it: &Sync) -> Result<Option<SyncAnswer>, SyncError> {
     let standing = standing(tx, it).await?;
+    if is_news(it, &standing) { Ok(None) } else { offer(tx, it, standing).await.map(Some) }
+}
+
+async fn after_news(tx: &mut Tx, it: &Sync) -> Result<SyncAnswer, SyncError> {
+    let standing = standing(tx, it).await?;
+    offer(tx, it, standing).await
+}
+
+/// The queued commands of this device in this project, oldest first, as many as fit into an answer (at least one).
+async fn offer(tx: &mut Tx, it: &Sync, standing: Standing) -> Result<SyncAnswer, SyncError> {
+    let (device, project) = (it.device.id, it.request.project_id);
     let mut answer =
         SyncAnswer { commands: Vec::new(), more: false, running: running(tx, it).await?, revision: standing.revision, server_time: it.now };
     if it.request.metadata_only || standing.disabled {

@@ -74,11 +74,12 @@ const COLUMNS: &str = "c.command_id, c.project_id, c.graph_session_id, c.status,
   CASE WHEN c.status = 'queued' THEN (SELECT count(*) FROM commands q WHERE q.device_id = c.device_id AND q.status = 'queued' AND q.seq < c.seq) ELSE 0 END,
   CASE WHEN c.status = 'queued' THEN (SELECT count(*) FROM commands r WHERE r.device_id = c.device_id AND r.status = 'running') ELSE 0 END";
 
-/// Reads one command by a condition on `c`.
-pub async fn find(tx: &mut Tx, condition: &str, params: &[Value], now: Timestamp) -> Result<Option<CommandView>, StoreError> {
-    tx.row(&statement(condition), params).await?.map(|row| read(&row, now)).transpose()
+/// Reads one command by a [`statement`].
+pub async fn find(tx: &mut Tx, statement: &str, params: &[Value], now: Timestamp) -> Result<Option<CommandView>, StoreError> {
+    tx.row(statement, params).await?.map(|row| read(&row, now)).transpose()
 }
 
+/// Of one command, by a condition on `c`.
 pub fn statement(condition: &str) -> String {
     format!("SELECT {COLUMNS}, {DESKTOP_COLUMNS} FROM commands c JOIN devices d ON d.device_id = c.device_id WHERE {condition}")
 }

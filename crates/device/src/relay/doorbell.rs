@@ -1,7 +1,7 @@
 //! The doorbell: one held request whose ring starts the next pass early.
 //!
-//! It carries no work and no state; losing it costs nothing but the old wait of 20 s. This file decides when it is held again: at once
-//! after a ring or a full hold, later after a cut, rarely where the server does not know it. It never spins.
+//! It carries no work and no state; losing it costs nothing but the old wait of 20 s. This file decides when it is held again: after
+//! the pass it started, at once after a full hold, later after a cut, rarely where the server does not know it. It never spins.
 use std::time::Duration;
 
 use domain::{
@@ -19,6 +19,8 @@ const UNKNOWN_WAIT: Duration = Duration::from_secs(300);
 const HELD_AT_LEAST: Duration = Duration::from_secs(5);
 /// Shortest time between two openings after an answer that was neither a ring nor held.
 const PACE: Duration = Duration::from_secs(1);
+/// After a ring it is held again when the pass has ended, or after this time: a short Graph is not to share the computer with it.
+const PASS_FIRST: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Doorbell {
@@ -26,18 +28,26 @@ pub(super) struct Doorbell {
     pub after: u64,
     /// Held again from then on.
     pub next: Instant,
+    /// It rang, and lets the pass it started go first.
+    pub yields: bool,
     /// Cuts in a row that came too soon.
     cuts: u32,
 }
 
 impl Doorbell {
     pub fn new(now: Instant) -> Self {
-        Self { after: 0, next: now, cuts: 0 }
+        Self { after: 0, next: now, yields: false, cuts: 0 }
     }
 
     /// Another server, or sharing changed: it may be held again at once. `after` stays: it is a number of the server's.
     pub fn reset(&mut self, now: Instant) {
-        (self.next, self.cuts) = (now, 0);
+        (self.next, self.yields, self.cuts) = (now, false, 0);
+    }
+
+    pub fn pass_ended(&mut self, now: Instant) {
+        if self.yields {
+            self.next = now;
+        }
     }
 
     /// True if it rang.
@@ -45,7 +55,7 @@ impl Doorbell {
         let held = now - opened;
         match answer {
             Ok(DoorbellAnswer { rang: true, seq }) if *seq > self.after => {
-                (self.after, self.next, self.cuts) = (*seq, now, 0);
+                (self.after, self.next, self.yields, self.cuts) = (*seq, now + PASS_FIRST, true, 0);
                 return true;
             }
             // A quiet server that counts lower than we remember was restored: count with it, or it would never ring.
@@ -92,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn a_doorbell_is_held_again_at_once_after_a_ring_and_never_spins() {
+    fn a_doorbell_is_held_again_soon_after_a_ring_and_never_spins() {
         let mut bell = Doorbell::new(Instant::now());
         let cut = || Err(AskError::Unreachable(TransportError::Unreachable("cut".into())));
         let ring = |seq| Ok(DoorbellAnswer { rang: true, seq });
         let quiet = |seq| Ok(DoorbellAnswer { rang: false, seq });
-        assert_eq!(after_answer(&mut bell, 10, ring(5)), (true, 10));
+        assert_eq!(after_answer(&mut bell, 10, ring(5)), (true, 110), "the pass goes first");
         assert_eq!(after_answer(&mut bell, 0, ring(5)), (false, 1000), "a repeated ring is none");
         assert_eq!(after_answer(&mut bell, 25_000, quiet(5)), (false, 25_000));
         assert_eq!(after_answer(&mut bell, 0, quiet(5)), (false, 1000), "a server that does not hold is not hammered");

@@ -182,7 +182,7 @@ impl Driver {
         let wishes = self.relay.wishes();
         let wanted = connected && wishes.pickup_instant && wishes.paused_since.is_none();
         if !wanted {
-            self.bell = None;
+            (self.bell, self.doorbell.yields) = (None, false);
             self.doorbell.next = self.doorbell.next.max(now + EVERY); // wanting it again resets this
         } else if self.bell.is_none() && now >= self.doorbell.next {
             let projects = self.relay.store.projects().unwrap_or_default();
@@ -190,13 +190,14 @@ impl Driver {
             match self.relay.client() {
                 Some(client) if !project_ids.is_empty() => {
                     let request = DoorbellRequest { project_ids, after: self.doorbell.after, hold_ms: Doorbell::hold_ms() };
+                    self.doorbell.yields = false;
                     self.bell = Some((now, boxed(async move { client.doorbell(&request).await })));
                 }
                 // Nothing to wait for; enabling a project is a sharing change, which looks again.
                 Some(_) | None => self.doorbell.next = now + EVERY,
             }
         }
-        let open = self.bell.is_some();
+        let open = self.bell.is_some() || self.doorbell.yields;
         self.relay.note(|s| s.doorbell_open = open);
     }
 
@@ -220,6 +221,7 @@ impl Driver {
 
     fn pass_ended(&mut self, report: Option<PassReport>) {
         self.pass = None;
+        self.doorbell.pass_ended(Instant::now());
         let Some(report) = report else { return };
         if let Some(trouble) = &report.trouble {
             self.relay.heed_retry_after(trouble);

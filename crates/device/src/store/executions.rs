@@ -6,7 +6,7 @@ use domain::{
     CancelReason, CommandId, Completion, DeviceId, ExecutionId, FailReason, GraphSessionId, Outcome, ProjectId, RawJson, Slug, Timestamp,
     completion::Used, limits::COMMANDS_REMEMBERED_MS, text::RESTARTED, wire::event::FleetEvent,
 };
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Binding, Channel, Store, StoreError, bindings, count, int, outbox, parsed};
 use crate::{
@@ -304,7 +304,7 @@ fn insert(on: &Connection, new: &NewExecution, state: ExecutionState, now: Times
 }
 
 /// Writes the ending of an open execution and, for a command's, its completion. The first ending stands: false when there was one.
-fn end(tx: &Transaction<'_>, id: &ExecutionId, outcome: &Outcome, facts: &EndFacts, now: Timestamp) -> Result<bool, StoreError> {
+fn end(tx: &Connection, id: &ExecutionId, outcome: &Outcome, facts: &EndFacts, now: Timestamp) -> Result<bool, StoreError> {
     let Some(record) = find(tx, id)?.filter(|r| matches!(r.state, ExecutionState::Claiming | ExecutionState::Running)) else { return Ok(false) };
     let (state, reason, result, error) = match outcome {
         Outcome::Completed { result, .. } => (ExecutionState::Completed, "done", Some(result.as_str()), None),

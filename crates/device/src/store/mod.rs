@@ -23,7 +23,7 @@ use std::{
 };
 
 use domain::Timestamp;
-use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
+use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::{broadcast, watch};
 
 use crate::view::Topic;
@@ -102,9 +102,9 @@ impl Store {
             Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
         }
         let path = folder.join(FILE);
-        let mut write = Connection::open(&path)?;
+        let write = Connection::open(&path)?;
         write.pragma_update(None, "journal_mode", "WAL")?;
-        prepare(&mut write)?;
+        prepare(&write)?;
         let read = Connection::open(&path)?;
         configure(&read)?;
         read.pragma_update(None, "query_only", true)?;
@@ -115,8 +115,8 @@ impl Store {
 
     /// For tests and the simulation. A clone outlives a simulated crash; [`Store::end_interrupted`] then plays the restart.
     pub fn in_memory() -> Result<Self, StoreError> {
-        let mut write = Connection::open_in_memory()?;
-        prepare(&mut write)?;
+        let write = Connection::open_in_memory()?;
+        prepare(&write)?;
         Ok(Self::of(write, None, None, None))
     }
 
@@ -156,15 +156,15 @@ impl Store {
     }
 
     /// One transaction; its commit waits for the disk. No other call of the store inside.
-    pub(crate) fn write<T, E: FromStore>(&self, f: impl FnOnce(&Transaction<'_>) -> Result<T, E>) -> Result<T, E> {
-        transact(&mut lock(&self.inner.write), f)
+    pub(crate) fn write<T, E: FromStore>(&self, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        transact(&lock(&self.inner.write), f)
     }
 
     /// One transaction that a power loss may undo (with all after it): for what will be told or found out again.
-    pub(crate) fn write_soon<T, E: FromStore>(&self, f: impl FnOnce(&Transaction<'_>) -> Result<T, E>) -> Result<T, E> {
-        let mut connection = lock(&self.inner.write);
+    pub(crate) fn write_soon<T, E: FromStore>(&self, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        let connection = lock(&self.inner.write);
         connection.pragma_update(None, "synchronous", "NORMAL").map_err(StoreError::from)?;
-        let done = transact(&mut connection, f);
+        let done = transact(&connection, f);
         connection.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
         done
     }
@@ -175,12 +175,30 @@ fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn transact<T, E: FromStore>(connection: &mut Connection, f: impl FnOnce(&Transaction<'_>) -> Result<T, E>) -> Result<T, E> {
+/// As rusqlite's transactions, with statements that are read once.
+fn transact<T, E: FromStore>(connection: &Connection, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
     // The write lock is taken at the start: a transaction that began as a reader could fail to become a writer.
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
-    let value = f(&tx)?;
-    tx.commit().map_err(StoreError::from)?;
+    run(connection, "BEGIN IMMEDIATE").map_err(StoreError::from)?;
+    let _undone = Undone(connection);
+    let value = f(connection)?;
+    run(connection, "COMMIT").map_err(StoreError::from)?;
     Ok(value)
+}
+
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.raw_execute().map(drop)
+}
+
+/// What was not committed when this is dropped, by an error or a panic, is undone.
+struct Undone<'c>(&'c Connection);
+impl Drop for Undone<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit()
+            && let Err(error) = run(self.0, "ROLLBACK")
+        {
+            tracing::error!("a transaction could not be undone: {error}");
+        }
+    }
 }
 
 fn configure(connection: &Connection) -> Result<(), StoreError> {
@@ -192,7 +210,7 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
+fn prepare(connection: &Connection) -> Result<(), StoreError> {
     configure(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     // Keeps the log file from staying at its largest size for ever.

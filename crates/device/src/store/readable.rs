@@ -184,7 +184,7 @@ impl Store {
     }
 
     /// A power loss may undo this: the same is then asked again.
-    fn settle_readable(&self, change: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<usize>) -> Result<(), StoreError> {
+    fn settle_readable(&self, change: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<usize>) -> Result<(), StoreError> {
         if self.write_soon(|tx| Ok::<_, StoreError>(change(tx)?))? > 0 {
             self.tell(Topic::Sharing);
         }

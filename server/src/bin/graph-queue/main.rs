@@ -8,7 +8,7 @@ use std::{process::ExitCode, sync::Arc, time::SystemTime};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use domain::Timestamp;
-use server::{App, tls::Tls};
+use server::{App, tls::Tls, workers::Workers};
 use tokio::net::TcpListener;
 
 use out::tell;
@@ -94,7 +94,8 @@ fn start_log(format: Option<&str>) {
     }
 }
 
-#[tokio::main]
+// Requests have threads of their own.
+#[tokio::main(worker_threads = 1)]
 async fn run(settings: Settings, command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve => serve(&settings).await?,
@@ -144,13 +145,10 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
         eprintln!("First start. Pair a desktop within 10 minutes: address {public_url}, code {}", made.code);
     }
     tell!("listening on {}://{address}", settings.scheme())?;
-    match tls {
-        None => app.serve(listener, terminated()).await?,
-        Some(tls) => {
-            let reloading = tokio::spawn(reload_when_told(tls.clone()));
-            app.serve_tls(listener, tls, terminated()).await?;
-            reloading.abort();
-        }
+    let reloading = tls.clone().map(|tls| tokio::spawn(reload_when_told(tls)));
+    app.serve_on(&Workers::start()?, listener, tls, terminated()).await?;
+    if let Some(reloading) = reloading {
+        reloading.abort();
     }
     app.close().await;
     Ok(())
