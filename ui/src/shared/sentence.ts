@@ -3,18 +3,18 @@ import { textWith } from "../app/texts/index.svelte";
 import { keptEn } from "../app/texts/kept.en";
 import type { Fact, Sentence } from "../generated/types";
 
-export function sentenceText({ code, facts, text }: Sentence): string {
+export function sentenceText(sentence: Sentence): string {
+  const { code, facts, text } = sentence.code === "" ? readBack(sentence.text) : sentence;
+  if (code === "") return text;
   const wordsOf = (name: string, fact: Fact) => (typeof fact !== "string" ? sentenceText(fact) : name === "why" || name === "detail" ? keptText(fact) : fact);
   const words = Object.entries(facts).map(([name, fact]) => [name, wordsOf(name, fact)] as const);
   const said = textWith(code.includes(".") ? code : `said.${code}`, Object.fromEntries(words)) ?? text;
   return code.startsWith("kept.") && /^\p{Lu}/u.test(text) ? said.charAt(0).toUpperCase() + said.slice(1) : said;
 }
 
-/** Somebody else's words, or those of an older desktop: shown as they are. */
+/** Words without a code: ours are read back, somebody else's are shown as they are. */
 export const asData = (text: string): Sentence => ({ code: "", facts: {}, text });
-
-/** Words that were kept without their code: ours in the window's language, everybody else's as they are. */
-export const keptText = (text: string): string => sentenceText(readBack(text));
+export const keptText = (text: string): string => sentenceText(asData(text));
 
 const DEPTH_MAX = 6; // of sentences around a sentence
 

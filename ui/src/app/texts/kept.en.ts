@@ -74,6 +74,7 @@ export const keptEn = {
   "kept.dryCalled": "{tool}: called {n} times.",
   "kept.dryAsked": "{tool}: called {n} times, you would be asked {asks} times.",
   "kept.dryQuestions": "The Graph itself would ask you {n} times.",
+  "kept.worstCase": "worst case",
   "kept.dryNobody": "A dry run asks nobody.",
 
   // Agents and models
@@ -118,7 +119,6 @@ export const keptEn = {
   // Calls of a script
   "kept.beforeStart": "This wave was stopped before the call started.",
   "kept.theRunStopped": "The run was stopped.",
-  "kept.wasStopped": "stopped",
   "kept.itself": "Graph Desk itself failed in this call; its log says more.",
   "kept.agentsLaunched": "This execution may launch {n} agents, and has.",
   "kept.toolNotNamed": "meta.tools does not name the tool {tool}",
@@ -214,6 +214,7 @@ export const keptEn = {
   "kept.metaSchema": "meta.args must be a JSON Schema",
   "kept.metaLimits": "meta.limits must be an object",
   "kept.metaLimit": "meta.limits.{key} must be a whole number above 0",
+  "kept.unknownTool": "meta.tools names {tool}; there is no such tool.",
   "kept.textOpen": "this text does not end",
   "kept.escapeOpen": "this escape does not end",
   "kept.escapeUnknown": "this escape is not a character",
@@ -312,6 +313,14 @@ export const keptEn = {
   "kept.hostUnreachable": "{host} cannot be reached: {why}",
   "kept.untrusted": "the certificate of {host} is not trusted: {why}",
   "kept.answerLarge": "the answer is larger than {n} bytes",
+  "kept.silent": "it did not answer within {s} s",
+  "kept.notTold": "The shared Graph was not told: {why}.",
+  "kept.ofTool": "{what} ({tool} at {url}).",
+  "kept.answered": "it answered {status}",
+  "kept.answeredNoRpc": "it answered {status} and no JSON-RPC",
+  "kept.runningUnreadable": "The server named a running command that cannot be read ({why}); it was left alone.",
+  "kept.offerUnreadable": "The server offered a command that cannot be read ({why}); it was refused.",
+  "kept.offerNoUuid": "The server offered a command whose id is not a UUID (\"{id}\"); it was refused.",
   "kept.tokenUnread": "The device token could not be read: {why}.",
   "kept.tokenUnstored": "The device token could not be stored: {why}.",
   "kept.runUnwritten": "The run cannot be written as a file: {why}.",
