@@ -179,7 +179,7 @@ args: string, result: string | null,
 /**
  * Our own words, or those of the script, a model or a tool.
  */
-error: Sentence | null, 
+error: string | null, 
 /**
  * Line of the Graph's source where it failed, counted from 1.
  */

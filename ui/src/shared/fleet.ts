@@ -4,7 +4,7 @@
 import type { FleetEvent, RulingWord, Sentence } from "../generated/types";
 import type { Look } from "./states";
 import { hearText } from "./heard";
-import { asData } from "./sentence";
+import { asData, readBack } from "./sentence";
 
 export interface CallState {
   call: number;
@@ -42,7 +42,7 @@ export interface AgentState {
   estimated: boolean;
   cost: number | null;
   code: string | null;
-  message: string | null;
+  message: Sentence | null;
   said: Said[];
   /** How much of its text is known, in characters as JavaScript counts them. */
   heard: number;
@@ -224,7 +224,7 @@ function applyToAgent(fleet: FleetState, event: AgentEvent, at: number): void {
         tokens: event.tokens,
         cost: event.cost ?? agent.cost,
         code: event.code ?? null,
-        message: event.message ?? null,
+        message: event.message == null ? null : readBack(event.message),
       });
       for (const wait of agent.waits) wait.to ??= at;
       bumpWave(fleet, agent);

@@ -376,6 +376,7 @@ pub(super) fn ask_error(e: AskError) -> ErrorView {
     match &e {
         AskError::Unreachable(_) => {
             error("queue_unreachable", format!("{words}. Nothing was changed. Check the address and that Graph Queue runs, then try again."))
+                .with("why", &words)
         }
         AskError::NotOurs { status } => error("not_a_queue", format!("{words}.")).with("status", status),
         AskError::Refused { code, .. } => error(code, format!("{words}.")),

@@ -9,7 +9,7 @@ use domain::{
     limits::ARGUMENTS_BYTES_MAX,
     wire::{
         event::{FleetEvent, FleetWhat},
-        said::{Fact, Sentence, said},
+        said::Sentence,
     },
 };
 use engine::StopWhy;
@@ -105,7 +105,7 @@ impl Desk {
             row: self.execution_row(&record, &self.project_names()?)?,
             args: record.args.to_string(),
             result: record.result.as_ref().map(RawJson::to_string),
-            error: record.error.as_deref().map(error_said),
+            error: record.error.clone(),
             error_line: record.error_line,
             source,
             ceiling: record.beginning.ceiling,
@@ -137,7 +137,6 @@ impl Desk {
         let unreadable = |e: serde_json::Error| error("internal", format!("The run cannot be written as a file: {e}."));
         let mut file = serde_json::to_value(&detail).map_err(unreadable)?;
         if let Some(members) = file.as_object_mut() {
-            members.insert("error".into(), detail.error.map(|error| error.text).into());
             members.insert("rulings".into(), rulings.into());
         }
         let text = serde_json::to_string_pretty(&file).map_err(unreadable)?;
@@ -284,61 +283,4 @@ pub(super) fn execution_of(text: &str) -> Result<ExecutionId, ErrorView> {
 
 fn gone() -> ErrorView {
     error("execution_gone", "This run is not in the history. It may have been pruned: see Settings, days to keep the history.")
-}
-
-/// An ending is stored as words. Ours are known by their English, with the place in the source behind it; whatever else stands there is data.
-fn error_said(words: &str) -> Sentence {
-    if let Some((what, place)) = words.split_once("\n\n") {
-        let what = error_said(what);
-        let is_ours = !what.code.is_empty();
-        return if is_ours { said("run_place", "{what}\n\n{place}", [("what", what.into()), ("place", place.into())]) } else { words.into() };
-    }
-    let ours = [
-        said("run_stopped", "The execution was stopped. What it had done stays done.", []),
-        said("run_quit", "The app was quit while this ran.", []),
-        said("run_restarted", "The desktop restarted while this run was in progress", []),
-        said("run_overran", "A model used more tokens than it was allowed; the execution was ended.", []),
-        said("run_not_shared", "Graph session is no longer shared with this project", []),
-        said("run_not_begun", "Cancelled before it began: nothing ran.", []),
-        said("run_deleted", "The Graph is gone: it was deleted before it could start.", []),
-        said("run_too_long", "The execution took longer than its {minutes} minutes.", []),
-        said("run_busy", "The script worked for {seconds} seconds without coming back; it probably never ends.", []),
-        said("run_waits", "The script waits for a promise that nothing will ever settle.", []),
-        said("run_memory", "The script used more than {mib} MiB of memory.", []),
-        said("run_killed", "The script's process was killed by somebody else, most likely by the computer itself because its memory ran out.", []),
-        said("run_crashed", "The script nested too deep and its process ended ({how}).", []),
-        said("run_loop", "A loop ran more than {times} times; it probably never ends.", []),
-        said("run_recursion", "A function called itself (or others) more than {levels} levels deep; it probably never returns.", []),
-        said("run_seen_at", "{what} It was last seen at line {line}:", []),
-        said("run_after_line", "{what} It happened after the call in line {line}.", []),
-    ];
-    let Some(mut found) = ours.into_iter().find_map(|sentence| sentence.read_back(words)) else { return words.into() };
-    if let Some(Fact::Data(what)) = found.facts.get("what").cloned() {
-        found.facts.insert("what".to_owned(), error_said(&what).into());
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use domain::text::{DELETED, NOT_SHARED, NOTHING_RAN, OVERRAN, QUIT, RESTARTED, STOPPED};
-
-    use super::*;
-
-    #[test]
-    fn our_own_endings_have_a_code_and_a_scripts_words_have_none() {
-        for words in [DELETED, NOT_SHARED, NOTHING_RAN, OVERRAN, QUIT, RESTARTED, STOPPED] {
-            assert!(!error_said(words).code.is_empty(), "{words}");
-        }
-        assert_eq!(error_said("x is not defined"), Sentence::from("x is not defined"));
-        let seen = error_said("The script used more than 512 MiB of memory. It was last seen at line 3:\n\n    3 | grow()");
-        assert_eq!((seen.code.as_str(), &seen.facts["place"]), ("run_place", &"    3 | grow()".into()));
-        let Fact::Said(at) = &seen.facts["what"] else { panic!("{seen:?}") };
-        let Fact::Said(what) = &at.facts["what"] else { panic!("{seen:?}") };
-        assert_eq!(
-            (at.code.as_str(), &at.facts["line"], what.code.as_str(), &what.facts["mib"]),
-            ("run_seen_at", &"3".into(), "run_memory", &"512".into())
-        );
-        assert_eq!(error_said("mine\n\n    3 | x"), Sentence::from("mine\n\n    3 | x"));
-    }
 }

@@ -197,7 +197,7 @@ impl Desk {
             state: detail.row.state,
             reason: detail.row.reason,
             result: detail.result.as_deref().and_then(|text| serde_json::from_str(text).ok()),
-            error: detail.error.map(|error| error.text),
+            error: detail.error,
             error_line: detail.error_line,
             tokens: detail.row.tokens,
             cost: detail.row.cost,

@@ -88,8 +88,11 @@ fn tell(story: &Story, report: &DryReport) {
         lines.push(format!("{} agents have tools and may make more calls; how many cannot be told.", report.agents_with_tools));
     }
     for (tool, (calls, asks)) in &report.tools {
-        let asked = if *asks > 0 { format!(", you would be asked {asks} times") } else { String::new() };
-        lines.push(format!("{tool}: called {calls} times{asked}."));
+        lines.push(if *asks > 0 {
+            format!("{tool}: called {calls} times, you would be asked {asks} times.")
+        } else {
+            format!("{tool}: called {calls} times.")
+        });
     }
     if report.questions > 0 {
         lines.push(format!("The Graph itself would ask you {} times.", report.questions));

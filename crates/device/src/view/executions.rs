@@ -108,7 +108,7 @@ pub struct ExecutionDetail {
     pub args: String,
     pub result: Option<String>,
     /// Our own words, or those of the script, a model or a tool.
-    pub error: Option<Sentence>,
+    pub error: Option<String>,
     /// Line of the Graph's source where it failed, counted from 1.
     pub error_line: Option<u32>,
     /// The source that ran.

@@ -43,21 +43,6 @@ impl Sentence {
         catalogue.get(&format!("said.{}", self.code)).and_then(|words| filled(words, fact)).unwrap_or_else(|| self.text.clone())
     }
 
-    /// Where `words` are this sentence with its holes filled: with those facts. How words are known that were kept without their code.
-    pub fn read_back(&self, words: &str) -> Option<Self> {
-        let mut facts = BTreeMap::new();
-        let (before, mut template) = self.text.split_once('{').unwrap_or((self.text.as_str(), ""));
-        let mut rest = words.strip_prefix(before)?;
-        while let Some((name, after)) = template.split_once('}') {
-            let (between, next) = after.split_once('{').map_or((after, None), |(between, next)| (between, Some(next)));
-            let end = if next.is_some() { rest.find(between)? } else { rest.len().checked_sub(between.len())? };
-            facts.insert(name.to_owned(), rest.get(..end)?.into());
-            rest = rest.get(end..)?.strip_prefix(between)?;
-            template = next.unwrap_or_default();
-        }
-        rest.is_empty().then(|| Self { code: self.code.clone(), facts, text: words.to_owned() })
-    }
-
     /// For a column of text: whole, as JSON, where it has a code; else its words alone, unless somebody made them look like such JSON.
     pub fn to_column(&self) -> String {
         let json = if self.code.is_empty() && !self.text.starts_with('{') { None } else { serde_json::to_string(self).ok() };
@@ -158,22 +143,6 @@ mod tests {
             assert_eq!(Sentence::from_column(sentence.to_column()), sentence);
         }
         assert_eq!(Sentence::from("plain").to_column(), "plain");
-    }
-
-    #[test]
-    fn words_are_read_back_by_the_sentence_they_came_from() {
-        let late = said("late", "It took {time} of {limit} minutes.", []);
-        let facts = |words: &str| late.read_back(words).map(|found| (found.in_words_of(&BTreeMap::new()), found.facts.len()));
-        assert_eq!(facts("It took 3 of 2 minutes."), Some(("It took 3 of 2 minutes.".to_owned(), 2)));
-        let german = BTreeMap::from([("said.late".to_owned(), "{time} von {limit} Minuten.".to_owned())]);
-        assert_eq!(late.read_back("It took 3 of 2 minutes.").unwrap().in_words_of(&german), "3 von 2 Minuten.");
-        for other in ["It took 3 minutes.", "It took 3 of 2 minutes. And more.", "", "it took 3 of 2 minutes."] {
-            assert_eq!(facts(other), None, "{other}");
-        }
-        let plain = said("plain", "Nothing ran.", []);
-        assert!(plain.read_back("Nothing ran.").is_some() && plain.read_back("Nothing ran").is_none());
-        let open = said("open", "It said: {words}", []);
-        assert_eq!(open.read_back("It said: {a}").unwrap().facts["words"], "{a}".into());
     }
 
     #[test]

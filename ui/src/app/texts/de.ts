@@ -1,6 +1,7 @@
 // Deutsch: the second language, to prove the catalogue. What stays English: names of the API, of tools, of programs, and Graph.
 import type { TextKey } from "./en";
 import { errorsDe } from "./errors.de";
+import { keptDe } from "./kept.de";
 import saidDe from "./said.de.json";
 
 export const de: Readonly<Record<TextKey, string>> = {
@@ -53,6 +54,7 @@ export const de: Readonly<Record<TextKey, string>> = {
   "folder.write": "lesen und schreiben",
 
   ...errorsDe,
+  ...keptDe,
   ...saidDe,
   "error.atLine": "Zeile {line}:",
 

@@ -1,6 +1,7 @@
 // The catalogue. Sentence case, no exclamation, verbs on buttons, "…" when something more is asked. Keys end in .one and .other
 // where a number decides. Names of the API, of tools and of programs are not translated and stay out of here.
 import { errorsEn } from "./errors.en";
+import { keptEn } from "./kept.en";
 import saidEn from "./said.en.json";
 
 export const en = {
@@ -53,6 +54,7 @@ export const en = {
   "folder.write": "read and write",
 
   ...errorsEn,
+  ...keptEn,
   ...saidEn,
   "error.atLine": "Line {line}:",
 

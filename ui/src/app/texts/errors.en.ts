@@ -33,7 +33,7 @@ export const errorsEn = {
   "error.approval_no_rule": "No rule can be saved for this call. Allow it once or for this run.",
   "error.rule_gone": "This rule is already gone.",
   "error.tool_unknown": "There is no tool named {tool}. The tools are {tools}.",
-  "error.queue_unreachable": "The server cannot be reached. Nothing was changed. Check the address and that Graph Queue runs, then try again. What it said: {detail}",
+  "error.queue_unreachable": "The server cannot be reached. Nothing was changed. Check the address and that Graph Queue runs, then try again. What it said: {why}",
   "error.queue_unreadable": "Graph Queue gave no sign-in code. It may be older than this Graph Desk.",
   "error.not_a_queue": "The answer (HTTP {status}) does not come from Graph Queue. A network in between may want a sign-in; check the address.",
   "error.unauthorized": "Graph Queue no longer accepts this device. Pair it again; finished work is kept and will be delivered.",

@@ -3,7 +3,7 @@ import type { ExecutionDetail } from "../../generated/types";
 import type { AgentState } from "../../shared/fleet";
 import { applyEvents, emptyFleet } from "../../shared/fleet";
 import { prettyJson } from "../../shared/format";
-import { sentenceText } from "../../shared/sentence";
+import { keptText } from "../../shared/sentence";
 
 export interface AgentsRow {
   label: string;
@@ -40,7 +40,7 @@ function worked(agent: AgentState, now: number): number {
 
 /** What an execution gave: its result, or how it failed. */
 export function outcomeText(detail: ExecutionDetail): string {
-  return detail.result !== null ? prettyJson(detail.result) : detail.error === null ? "" : sentenceText(detail.error);
+  return detail.result !== null ? prettyJson(detail.result) : detail.error === null ? "" : keptText(detail.error);
 }
 
 /** How much more the second is: `+1,200`, `−3`, nothing when equal. */

@@ -1,9 +1,11 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 
+import { useLanguage } from "../../app/texts/index.svelte";
 import { crowdedRun, failedRun } from "../../platform/fake/story";
 import { applyEvents, emptyFleet } from "../../shared/fleet";
 import { ticks, waterfall } from "./waterfall";
 
+afterEach(() => useLanguage("en"));
 const START = Date.parse("2026-11-29T13:02:11Z");
 
 test("the wait for the owner is a bar of its own between two of work", () => {
@@ -18,8 +20,16 @@ test("a refused agent and one that never started say so", () => {
   applyEvents(fleet, failedRun(START));
   const { rows } = waterfall(fleet, START, START + 232_000);
   const label = (name: string) => rows.find((each) => each.kind === "agent" && each.name === name);
-  expect(label("Speed 2")).toMatchObject({ look: "refused", label: { text: "refused, would pass the ceiling" } });
+  expect(label("Speed 2")).toMatchObject({ look: "refused", label: { text: "The token ceiling is reached (98980 of 100000 spent): nothing new is started." } });
   expect(label("Write report")).toMatchObject({ look: "cancelled", bars: [{ kind: "soft" }], label: { text: "never started, the script had ended", at: "before" } });
+});
+test("why an agent failed is said in the window's language", async () => {
+  await useLanguage("de");
+  const fleet = emptyFleet();
+  applyEvents(fleet, failedRun(START));
+  const labels = waterfall(fleet, START, START + 232_000).rows.map((row) => (row.kind === "agent" ? row.label.text : ""));
+  expect(labels).toContain("120 s lang kam kein Byte vom Modell");
+  expect(labels).toContain("die Antwort passt auch nach 2 weiteren Versuchen nicht zum Schema: sie enthält keinen vollständigen JSON-Wert");
 });
 test("500 agents make 505 rows within every bound", () => {
   const fleet = emptyFleet();

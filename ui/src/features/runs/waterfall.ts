@@ -4,6 +4,7 @@ import { answerWord } from "../../shared/answers";
 import type { AgentState, FleetState } from "../../shared/fleet";
 import { clockTime, inWords } from "../../shared/format";
 import { phaseRows } from "../../shared/phases";
+import { sentenceText } from "../../shared/sentence";
 import type { Look } from "../../shared/states";
 
 export interface Bar {
@@ -84,9 +85,9 @@ function words(agent: AgentState, start: number, end: number): string {
       return agent.replayed ? t("water.replayed") : time;
     case "failed":
     case "refused":
-      return agent.message ?? agent.code ?? t(`state.${agent.look}`);
+      return agent.message === null ? (agent.code ?? t(`state.${agent.look}`)) : sentenceText(agent.message);
     case "cancelled":
-      return agent.message ?? t(agent.startedAt === null ? "water.neverStarted" : "state.cancelled");
+      return agent.message !== null ? sentenceText(agent.message) : t(agent.startedAt === null ? "water.neverStarted" : "state.cancelled");
   }
 }
 

@@ -137,7 +137,7 @@ export class FakeDesk implements Platform {
       row: { ...row },
       args: '{"base":"main","focus":["bugs","security","speed"],"strict":true,"ceiling":1e+21}',
       result: row.state === "completed" ? '{"kept":3,"dropped":11,"report":"Three findings stand. The first stops every later pass after an error between two lines.","execution_id":"' + execution_id + '"}' : null,
-      error: failed ? asData("cannot read “keep” of null") : row.reason === "ceiling_reached" ? asData("Stopped at the ceiling: 198,400 of 200,000 spent, the next call needed 4,100.") : row.reason === "not_shared" ? say("run_not_shared") : row.reason === "device_restarted" ? say("run_restarted") : null,
+      error: failed ? "TypeError: cannot read .keep of verdict, which is null or undefined" : row.reason === "ceiling_reached" ? "AgentError: token ceiling reached: 198400 of 200000 spent, 0 held, the next call needed 4100" : row.reason === "not_shared" ? "Graph session is no longer shared with this project" : row.reason === "device_restarted" ? "The desktop restarted while this run was in progress" : null,
       error_line: failed ? 44 : null,
       source,
       ceiling: failed ? 100_000 : 200_000,

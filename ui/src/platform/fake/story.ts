@@ -52,7 +52,7 @@ export function failedRun(start: number): FleetEvent[] {
   story.add(10, { kind: "wave_started", wave: 1, size: 3, form: "parallel" });
   story.agent(2, "Find bugs", "Find", 10, 51, 18402, { line: 30, wave: 1 });
   story.agent(3, "Find security", "Find", 10, 48, 15911, { line: 30, wave: 1 });
-  story.agent(4, "Find speed", "Find", 10, 29, 7204, { line: 30, wave: 1, end: "failed", code: "bad_output", message: "bad output, tried again" });
+  story.agent(4, "Find speed", "Find", 10, 29, 7204, { line: 30, wave: 1, end: "failed", code: "schema", message: "the answer does not fit the schema after 2 more tries: it holds no complete JSON value" });
   story.agent(5, "Find speed, try 2", "Find", 31, 62, 9989, { line: 30, wave: 1 });
   story.add(62, { kind: "wave_finished", wave: 1, done: 3, failed: 1 });
   story.add(62, { kind: "phase", title: "Judge" });
@@ -66,8 +66,8 @@ export function failedRun(start: number): FleetEvent[] {
   story.add(166, { kind: "tool_result", call: 2, ok: true, bytes: 900, ms: 6000, preview: "test result: ok. 12 passed; 0 failed" });
   story.agent(10, "Speed 1", "Judge", 70, 101, 5518);
   story.agent(11, "Bugs 2", "Judge", 96, 128, 7021);
-  story.agent(12, "Security 2", "Judge", 101, 221, 11252, { end: "failed", code: "stalled", message: "no byte from the model for 120 s", estimated: true });
-  story.agent(13, "Speed 2", "Judge", 160, 163, 0, { end: "refused", code: "ceiling_reached", message: "refused, would pass the ceiling" });
+  story.agent(12, "Security 2", "Judge", 101, 221, 11252, { end: "failed", code: "stalled", message: "no byte came from the model for 120 s", estimated: true });
+  story.agent(13, "Speed 2", "Judge", 160, 163, 0, { end: "refused", code: "ceiling_reached", message: "The token ceiling is reached (98980 of 100000 spent): nothing new is started." });
   story.add(228, { kind: "ledger", spent: 98_980, held: 0, ceiling: 100_000, cost: 0.44 });
   story.add(228, { kind: "agent_queued", agent: 14, label: "Write report", phase: "Judge", wave: null, model: "default", line: 47, prompt: "Write the report." });
   story.add(232, { kind: "fleet_finished", status: "failed", reason: "script_error", error: 'cannot read "keep" of null', line: 44, tokens: 98_980, cost: 0.44, agents_done: 10, agents_failed: 2 });
@@ -87,7 +87,7 @@ export function runningRun(start: number): FleetEvent[] {
   story.agent(2, "Find bugs", "Find", 10, 51, 18402, { line: 30, wave: 1 });
   story.agent(3, "Find security", "Find", 10, 48, 15911, { line: 30, wave: 1 });
   story.agent(4, "Find speed", "Find", 10, 62, 17193, { line: 30, wave: 1 });
-  story.add(30, { kind: "retry", agent: 4, why: "bad_output", wait_ms: 0, attempt: 2 });
+  story.add(30, { kind: "retry", agent: 4, why: "the provider answered 529: overloaded", wait_ms: 0, attempt: 2 });
   story.add(62, { kind: "wave_finished", wave: 1, done: 3, failed: 0 });
   story.add(62, { kind: "phase", title: "Judge" });
   story.add(62, { kind: "wave_started", wave: 2, size: 6, form: "pipeline" });

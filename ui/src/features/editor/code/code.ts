@@ -10,6 +10,7 @@ import { crosshairCursor, drawSelection, EditorView, highlightSpecialChars, keym
 
 import { t } from "../../../app/texts/index.svelte";
 import type { SourceFault } from "../../../generated/types";
+import { keptText } from "../../../shared/sentence";
 import { apiCompletions, apiHelp } from "./api";
 import { apiWords, codeLook, highlight } from "./look";
 import { find, foldMark, foldMeta, goTo, linesOfFold, markField, phrases, setMark } from "./view";
@@ -117,5 +118,5 @@ function diagnostic(state: EditorState, fault: SourceFault): Diagnostic {
   const from = Math.min(line.to, line.from + Math.max(0, fault.column - 1));
   // A fault at the end of a line still needs a letter to stand under.
   const to = Math.min(line.to, Math.max(from + 1, state.wordAt(from)?.to ?? 0));
-  return { from: from === to && from > line.from ? from - 1 : from, to, severity: fault.severity, message: fault.message };
+  return { from: from === to && from > line.from ? from - 1 : from, to, severity: fault.severity, message: keptText(fault.message) };
 }
