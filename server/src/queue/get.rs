@@ -2,6 +2,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use domain::{CommandId, Timestamp, text::RUN_NOT_FOUND};
+use tokio::time::Instant;
 
 use super::{GRANT, Granted, Queue, Woken, grant_stands, view};
 use crate::{
@@ -43,9 +44,8 @@ impl Queue {
     /// [`START_TOLD_AFTER`] it happened, so that a run that ends at once takes one call.
     pub async fn get(&self, by: &Granted, command: Option<CommandId>, wait: Duration) -> Result<view::CommandView, RunError> {
         let Some(id) = command.filter(|_| !wait.is_zero()) else { return self.look(by, command).await };
-        let mut hold = self.hold(Bell::Command(id), wait);
-        let mut first = None;
-        let mut time_is_up = false;
+        let hold = self.hold(Bell::Command(id), wait);
+        let (mut first, mut deadline, mut time_is_up) = (None, hold.deadline, false);
         loop {
             let rung = hold.listen();
             let now = self.look(by, command).await?;
@@ -56,11 +56,10 @@ impl Queue {
             if now.cancel_asked != cancel_asked {
                 return Ok(now);
             }
-            let has_started = now.status != status;
-            if has_started {
-                hold.at_most(START_TOLD_AFTER);
+            if now.status != status {
+                deadline = deadline.min(Instant::now() + START_TOLD_AFTER);
             }
-            time_is_up = hold.woken(rung).await == Woken::TimeUp;
+            time_is_up = hold.woken_before(deadline, rung).await == Woken::TimeUp;
         }
     }
 

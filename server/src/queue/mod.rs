@@ -110,25 +110,25 @@ impl Queue {
 /// A held request: [`Hold::listen`] first, then look at the store, then [`Hold::woken`]. No lock or transaction is held meanwhile.
 pub(crate) struct Hold {
     waiter: Waiter,
-    deadline: tokio::time::Instant,
+    pub(crate) deadline: tokio::time::Instant,
     draining: CancellationToken,
 }
 
 impl Hold {
-    /// From now on it is held no longer than that.
-    pub(crate) fn at_most(&mut self, hold: Duration) {
-        self.deadline = self.deadline.min(tokio::time::Instant::now() + hold);
-    }
-
     pub(crate) fn listen(&self) -> Notified<'_> {
         self.waiter.rung()
     }
 
     pub(crate) async fn woken(&self, rung: Notified<'_>) -> Woken {
+        self.woken_before(self.deadline, rung).await
+    }
+
+    /// The same with an earlier end.
+    pub(crate) async fn woken_before(&self, deadline: tokio::time::Instant, rung: Notified<'_>) -> Woken {
         tokio::select! { biased;
             () = self.draining.cancelled() => Woken::TimeUp,
             () = rung => Woken::Rung,
-            () = tokio::time::sleep_until(self.deadline) => Woken::TimeUp,
+            () = tokio::time::sleep_until(deadline) => Woken::TimeUp,
         }
     }
 }

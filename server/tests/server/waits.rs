@@ -85,6 +85,23 @@ async fn a_waiting_read_answers_at_the_change_and_a_plain_one_never_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_ends_at_once_is_read_in_one_call_and_a_start_is_told_soon() {
+    let w = world().await;
+    let (desk, _, agent) = w.set_up().await;
+    let (short, long) = (agent.run("key-00001").await, agent.run("key-00002").await);
+    let work = async {
+        desk.start(&short, "e1").await.ok();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        desk.complete(&short, done("e1", "1")).await.ok();
+        desk.start(&long, "e2").await.ok();
+    };
+    let begin = Instant::now();
+    let (read, told, ()) = tokio::join!(get(&agent, &short, 25), get(&agent, &long, 25), work);
+    assert_eq!((read["status"].as_str(), told["status"].as_str()), (Some("completed"), Some("running")));
+    assert_eq!(begin.elapsed().as_millis(), 25, "15 ms after the start that was followed by nothing");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fifth_held_request_of_one_device_is_refused() {
     let w = world().await;
     let (desk, project, _) = w.set_up().await;
