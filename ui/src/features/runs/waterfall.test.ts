@@ -21,6 +21,7 @@ test("a refused agent and one that never started say so", () => {
   const { rows } = waterfall(fleet, START, START + 232_000);
   const label = (name: string) => rows.find((each) => each.kind === "agent" && each.name === name);
   expect(label("Speed 2")).toMatchObject({ look: "refused", label: { text: "The token ceiling is reached (98980 of 100000 spent): nothing new is started." } });
+  expect(label("Find speed"), "its words are longer than either side: they stand where more of them is seen").toMatchObject({ label: { at: "after" } });
   expect(label("Write report")).toMatchObject({ look: "cancelled", bars: [{ kind: "soft" }], label: { text: "never started, the script had ended", at: "before" } });
 });
 test("why an agent failed is said in the window's language", async () => {

@@ -67,7 +67,8 @@ function labelOf(agent: AgentState, start: number, end: number, at: (time: numbe
   const [left, right] = [at(start), at(end)];
   if (right + room <= 1) return { text, at: "after", x: right, ask };
   if (right - left >= room + 0.02 && !ask) return { text, at: "inside", x: right, ask };
-  return { text, at: "before", x: left, ask };
+  // Where neither side has room for all of it, the wider one shows its beginning.
+  return left >= 1 - right ? { text, at: "before", x: left, ask } : { text, at: "after", x: right, ask };
 }
 
 function words(agent: AgentState, start: number, end: number): string {
