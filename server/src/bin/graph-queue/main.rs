@@ -14,10 +14,6 @@ use tokio::net::TcpListener;
 use out::tell;
 use settings::Settings;
 
-// Threads that answer requests give back what others made: less memory and time than with the system's own (docs/decisions/0011).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[derive(Parser)]
 #[command(name = "graph-queue", version, about = "The queue between connected agents and the desktops that run Graphs")]
 struct Cli {
