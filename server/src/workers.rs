@@ -12,7 +12,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// One for each core of this machine.
+    /// One for each core of this machine. Fails where the system gives no more threads or files.
     pub fn start() -> std::io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = |_| Builder::new_multi_thread().worker_threads(1).thread_name("worker").enable_all().build();

@@ -17,14 +17,25 @@ export const asData = (text: string): Sentence => ({ code: "", facts: {}, text }
 export const keptText = (text: string): string => sentenceText(asData(text));
 
 const DEPTH_MAX = 6; // of sentences around a sentence
+const READ_MAX = 1_000; // texts whose reading is remembered: a place draws the same ones again and again
+const read = new Map<string, Sentence>();
 
-export function readBack(text: string, depth = DEPTH_MAX): Sentence {
+export function readBack(text: string): Sentence {
+  const known = read.get(text);
+  if (known) return known;
+  if (read.size >= READ_MAX) read.clear();
+  const found = matched(text, DEPTH_MAX);
+  read.set(text, found);
+  return found;
+}
+
+function matched(text: string, depth: number): Sentence {
   for (const [code, template] of depth > 0 ? TEMPLATES : []) {
     const found = template.exec(text);
     if (!found) continue;
     const { what, ...facts } = found.groups ?? {};
     if (what === undefined) return { code, facts, text };
-    const inner = readBack(what, depth - 1);
+    const inner = matched(what, depth - 1);
     if (inner.code !== "") return { code, facts: { ...facts, what: inner }, text };
   }
   return asData(text);

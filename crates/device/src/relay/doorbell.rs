@@ -44,6 +44,7 @@ impl Doorbell {
         (self.next, self.yields, self.cuts) = (now, false, 0);
     }
 
+    /// Whoever let it go first may be held now.
     pub fn pass_ended(&mut self, now: Instant) {
         if self.yields {
             self.next = now;
@@ -108,6 +109,12 @@ mod tests {
         let ring = |seq| Ok(DoorbellAnswer { rang: true, seq });
         let quiet = |seq| Ok(DoorbellAnswer { rang: false, seq });
         assert_eq!(after_answer(&mut bell, 10, ring(5)), (true, 110), "the pass goes first");
+        let ended = bell.next - Duration::from_millis(95);
+        bell.pass_ended(ended);
+        assert_eq!(bell.next, ended, "and no longer than it takes");
+        bell.reset(ended);
+        bell.pass_ended(ended + PACE);
+        assert_eq!(bell.next, ended, "a pass that nothing rang for changes nothing");
         assert_eq!(after_answer(&mut bell, 0, ring(5)), (false, 1000), "a repeated ring is none");
         assert_eq!(after_answer(&mut bell, 25_000, quiet(5)), (false, 25_000));
         assert_eq!(after_answer(&mut bell, 0, quiet(5)), (false, 1000), "a server that does not hold is not hammered");

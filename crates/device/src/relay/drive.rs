@@ -185,12 +185,12 @@ impl Driver {
             (self.bell, self.doorbell.yields) = (None, false);
             self.doorbell.next = self.doorbell.next.max(now + EVERY); // wanting it again resets this
         } else if self.bell.is_none() && now >= self.doorbell.next {
+            self.doorbell.yields = false;
             let projects = self.relay.store.projects().unwrap_or_default();
             let project_ids: Vec<_> = projects.iter().filter(|p| p.enabled).map(|p: &Project| p.id).collect();
             match self.relay.client() {
                 Some(client) if !project_ids.is_empty() => {
                     let request = DoorbellRequest { project_ids, after: self.doorbell.after, hold_ms: Doorbell::hold_ms() };
-                    self.doorbell.yields = false;
                     self.bell = Some((now, boxed(async move { client.doorbell(&request).await })));
                 }
                 // Nothing to wait for; enabling a project is a sharing change, which looks again.

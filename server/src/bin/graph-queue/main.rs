@@ -146,7 +146,8 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
     }
     tell!("listening on {}://{address}", settings.scheme())?;
     let reloading = tls.clone().map(|tls| tokio::spawn(reload_when_told(tls)));
-    app.serve_on(&Workers::start()?, listener, tls, terminated()).await?;
+    let workers = Workers::start().context("starting the threads that answer requests; raise the limit of threads or open files")?;
+    app.serve_on(&workers, listener, tls, terminated()).await?;
     if let Some(reloading) = reloading {
         reloading.abort();
     }
