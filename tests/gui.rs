@@ -260,8 +260,7 @@ fn settings_that_reach_beyond_the_window_are_carried_out() {
 fn safe_mode_draws_without_the_graphics_card() {
     let screen = Screen::take();
     let app = desktop::App::start_with(&screen, &["--safe-mode"]);
-    // It starts itself anew first, and the window of the test before may still be going.
-    wait_for("the switch", || app.environment().contains("WEBKIT_DISABLE_COMPOSITING_MODE=1").then_some(()));
+    wait_for("the switch", || app.web_environment().contains("WEBKIT_DISABLE_COMPOSITING_MODE=1").then_some(()));
     app.wait_window("Graph Desk");
 }
 

@@ -6,6 +6,7 @@
 mod awake;
 mod builtin;
 mod commands;
+mod faces;
 mod open;
 mod popups;
 mod safe_mode;
@@ -52,12 +53,12 @@ pub fn main() -> ExitCode {
 }
 
 fn run(options: Options, begun: Instant) -> Result<ExitCode, NoStart> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(NoStart::Threads)?;
-    tauri::async_runtime::set(runtime.handle().clone());
     let profile = real::profile_folder(options.profile.clone())?;
     if options.safe_mode || safe_mode::is_chosen(&profile) {
         safe_mode::enter();
     }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(NoStart::Threads)?;
+    tauri::async_runtime::set(runtime.handle().clone());
     real::make_private(&profile).map_err(|why| NoStart::Profile(profile.clone(), why))?;
     start::log_to(&profile.join("logs"));
     // The profile opens beside the toolkit: either takes a tenth of a second.
@@ -68,9 +69,11 @@ fn run(options: Options, begun: Instant) -> Result<ExitCode, NoStart> {
     if !start::display_answers() {
         return Err(NoStart::NoDisplay);
     }
+    let faces = faces::script();
     let opened = opening.join().map_err(|_| NoStart::Threads(std::io::Error::other("the profile's thread broke off")))?;
     let Some(mut shell) = opened? else { return Ok(ExitCode::SUCCESS) };
     shell.begun = begun;
+    shell.faces = faces;
     let code = build(shell, options).map_err(NoStart::Window)?.run_return(on_event);
     // Whatever still blocks (a keyring dialogue nobody answers) must not hold the exit.
     runtime.shutdown_timeout(Duration::from_millis(500));
@@ -93,10 +96,11 @@ fn build(shell: Shell, options: Options) -> tauri::Result<tauri::App> {
         .invoke_handler(tauri::generate_handler![commands::desk_call, commands::popup_call])
         .setup(move |app| {
             let app = app.handle().clone();
-            let tray = tray::build(&app);
             if !options.hidden {
                 windows::open_main(&app);
             }
+            // After the window, which an owner waits for.
+            let tray = tray::build(&app);
             tauri::async_runtime::spawn(shell::carry_news(app.clone(), tray));
             tauri::async_runtime::spawn(shell::start(app.clone()));
             tauri::async_runtime::spawn(shell::open_when_wanted(app.clone()));

@@ -1,7 +1,8 @@
 //! Safe mode: the window drawn without the graphics card, for drivers with which the web view stays blank.
 //!
-//! WebKitGTK reads it from the environment before its first window, so the program starts itself anew with that environment. The choice
-//! stays in the profile; the file can be deleted. What is *not* here: the relay, which works in either mode.
+//! WebKitGTK reads it from the environment before its first window. The choice stays in the profile; the file can be deleted. What is
+//! *not* here: the relay, which works in either mode.
+//! Invariant: the environment is changed only while the program has one thread.
 use std::path::{Path, PathBuf};
 
 use domain::wire::said::said;
@@ -22,31 +23,32 @@ pub fn is_chosen(profile: &Path) -> bool {
     choice(profile).exists()
 }
 
-/// Becomes this very program with the switches set; comes back where they are set already, or where there is nothing to switch.
+/// Sets the switches. To be called before the program's first thread begins.
 #[cfg(target_os = "linux")]
 pub fn enter() {
-    if !is_on() {
-        begin_anew_with(&SWITCHES);
-    }
+    set(&SWITCHES);
 }
 
 /// Where there is no graphics card, the web view would imitate one for itself, with 80 MiB more and a later first frame. Whoever has set the
-/// switch has decided already.
+/// switch has decided already. To be called before the program's first thread begins.
 #[cfg(target_os = "linux")]
 pub fn spare_the_missing_card() {
     let card =
         || std::fs::read_dir("/dev/dri").into_iter().flatten().flatten().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"render"));
     if std::env::var_os(SWITCHES[0]).is_none() && !card() {
-        begin_anew_with(&SWITCHES[..1]);
+        set(&SWITCHES[..1]);
     }
 }
 
 #[cfg(target_os = "linux")]
-fn begin_anew_with(switches: &[&str]) {
-    use std::os::unix::process::CommandExt as _;
-    let Ok(program) = std::env::current_exe() else { return };
-    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).envs(switches.iter().map(|name| (name, "1"))).exec();
-    tracing::warn!(%error, "the program could not begin anew with {switches:?}");
+fn set(switches: &[&str]) {
+    for name in switches {
+        // SAFETY: both callers run at the head of `main`, where no other thread exists that could read the environment meanwhile.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::env::set_var(name, "1");
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

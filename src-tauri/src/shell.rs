@@ -38,6 +38,8 @@ pub struct Shell {
     pub main_drawn: AtomicBool,
     /// When the program did.
     pub begun: Instant,
+    /// What each page runs first (`faces`).
+    pub faces: String,
     told_that_it_stays: AtomicBool,
     quitting: AtomicBool,
 }
@@ -52,6 +54,7 @@ impl Shell {
             approvals_changed: Arc::default(),
             main_drawn: AtomicBool::new(false),
             begun: Instant::now(),
+            faces: String::new(),
             told_that_it_stays: AtomicBool::new(false),
             quitting: AtomicBool::new(false),
         }

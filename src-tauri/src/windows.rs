@@ -147,7 +147,8 @@ pub fn bring_to_front(window: &WebviewWindow) {
     let _ = window.set_focus();
 }
 
-/// What holds for each of our windows: its storage lies in the profile, it stays on our pages, it opens and downloads nothing.
+/// What holds for each of our windows: its storage lies in the profile, it stays on our pages, it opens and downloads nothing, and its type
+/// faces are found.
 fn ours<'a>(builder: WebviewWindowBuilder<'a, Wry, AppHandle>, app: &AppHandle, theme: ThemeSetting) -> WebviewWindowBuilder<'a, Wry, AppHandle> {
     let opener = app.clone();
     let pinned = match theme {
@@ -158,6 +159,7 @@ fn ours<'a>(builder: WebviewWindowBuilder<'a, Wry, AppHandle>, app: &AppHandle, 
     builder
         .data_directory(app.state::<Shell>().web_data_folder())
         .theme(pinned)
+        .initialization_script(&app.state::<Shell>().faces)
         .disable_drag_drop_handler()
         .on_navigation(is_our_page)
         .on_new_window(move |url, _| {

@@ -183,10 +183,12 @@ impl App {
         Self { world, child }
     }
 
-    /// What the running program was started with, or started itself anew with.
-    pub fn environment(&self) -> String {
-        let bytes = std::fs::read(format!("/proc/{}/environ", self.child.id())).unwrap();
-        String::from_utf8_lossy(&bytes).replace('\0', "\n")
+    /// What the web view's process was started with; nothing while there is none.
+    pub fn web_environment(&self) -> String {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.child.id())).unwrap_or_default();
+        let named = |pid: &&str| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("WebKitWebProc"));
+        let bytes = children.split_whitespace().find(named).and_then(|pid| std::fs::read(format!("/proc/{pid}/environ")).ok());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).replace('\0', "\n")
     }
 
     pub fn start_in(world: World) -> Self {
