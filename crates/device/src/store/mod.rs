@@ -76,7 +76,7 @@ pub struct Store {
 }
 
 struct Inner {
-    write: Mutex<Connection>,
+    write: Mutex<Writer>,
     /// History reads do not wait for a write. `None` in memory, where the one connection does both.
     read: Option<Mutex<Connection>>,
     /// Counts sharing changes; the relay wakes on it.
@@ -84,6 +84,22 @@ struct Inner {
     topics: broadcast::Sender<Topic>,
     folder: Option<PathBuf>,
     _lock: Option<File>,
+}
+
+struct Writer {
+    connection: Connection,
+    /// Its commits wait for the disk. Changed only where the next transaction wants it otherwise: each change is a statement of its own.
+    waits: bool,
+}
+
+impl Writer {
+    fn transact<T, E: FromStore>(&mut self, waits: bool, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        if self.waits != waits {
+            self.connection.pragma_update(None, "synchronous", if waits { "FULL" } else { "NORMAL" }).map_err(StoreError::from)?;
+            self.waits = waits;
+        }
+        transact(&self.connection, f)
+    }
 }
 
 /// What [`Store::read`] and [`Store::write`] hand to their closures' errors.
@@ -122,7 +138,16 @@ impl Store {
 
     fn of(write: Connection, read: Option<Connection>, folder: Option<PathBuf>, lock: Option<File>) -> Self {
         let (sharing, topics) = (watch::Sender::new(0), broadcast::Sender::new(256));
-        Self { inner: Arc::new(Inner { write: Mutex::new(write), read: read.map(Mutex::new), sharing, topics, folder, _lock: lock }) }
+        Self {
+            inner: Arc::new(Inner {
+                write: Mutex::new(Writer { connection: write, waits: true }),
+                read: read.map(Mutex::new),
+                sharing,
+                topics,
+                folder,
+                _lock: lock,
+            }),
+        }
     }
 
     /// The profile folder; `None` in memory.
@@ -152,25 +177,24 @@ impl Store {
 
     /// Only the connection and statements: no writes inside, and no other call of the store.
     pub(crate) fn read<T, E: FromStore>(&self, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
-        f(&lock(self.inner.read.as_ref().unwrap_or(&self.inner.write)))
+        match &self.inner.read {
+            Some(read) => f(&lock(read)),
+            None => f(&lock(&self.inner.write).connection),
+        }
     }
 
     /// One transaction; its commit waits for the disk. No other call of the store inside.
     pub(crate) fn write<T, E: FromStore>(&self, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
-        transact(&lock(&self.inner.write), f)
+        lock(&self.inner.write).transact(true, f)
     }
 
     /// One transaction that a power loss may undo (with all after it): for what will be told or found out again.
     pub(crate) fn write_soon<T, E: FromStore>(&self, f: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
-        let connection = lock(&self.inner.write);
-        connection.pragma_update(None, "synchronous", "NORMAL").map_err(StoreError::from)?;
-        let done = transact(&connection, f);
-        connection.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
-        done
+        lock(&self.inner.write).transact(false, f)
     }
 }
 
-fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+fn lock<T>(connection: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic inside a transaction rolled it back; the connection is sound.
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }

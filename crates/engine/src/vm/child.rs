@@ -3,11 +3,15 @@
 //! A spare one is kept ready, so that a script starts without waiting for a process. It may have died while it waited: it must acknowledge
 //! its order before anything of the order is done, else a fresh process gets the order, once. A look for syntax errors leaves the spare
 //! alone: its own process makes no interpreter. The parent may kill a process at any moment: it holds nothing of value. It ends by itself
-//! when its standard input does, so none outlives the app.
+//! when its standard input does, so none outlives the app. One whose script has ended goes a moment later: taking it down keeps a processor
+//! busy, and its result comes first.
 use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,7 +33,7 @@ use crate::host::BoxFuture;
 
 /// Messages read ahead of the engine; the pipe and then the script wait for the rest.
 const READ_AHEAD: usize = 64;
-/// After a script's end its result is stored and told; only then is the machine free for the next one's process.
+/// After a script's end its result is stored and told; only then is the machine free to take its process down and to make the next one's.
 const REST: Duration = Duration::from_millis(25);
 
 #[derive(Clone)]
@@ -87,11 +91,6 @@ impl ChildVm {
         });
     }
 
-    async fn keep_spare_after_rest(self) {
-        tokio::time::sleep(REST).await;
-        self.keep_spare();
-    }
-
     /// The process that waits for an order. For tests that stop or kill it.
     #[doc(hidden)]
     pub fn spare_id(&self) -> Option<u32> {
@@ -131,9 +130,10 @@ impl ScriptVm for ChildVm {
             };
             let (to, answers) = mpsc::unbounded_channel();
             let (said, from) = mpsc::channel(READ_AHEAD);
-            let reader = tokio::spawn(read(process.child, process.stdout, said, self.clone()));
+            let has_ended = Arc::default();
+            let reader = tokio::spawn(read(process.child, process.stdout, said, self.clone(), Arc::clone(&has_ended)));
             let next_spare = (purpose == Purpose::Run).then(|| self.clone());
-            let life = Life { writer: tokio::spawn(write(process.stdin, answers)), reader, next_spare };
+            let life = Life { writer: tokio::spawn(write(process.stdin, answers)), reader, has_ended, next_spare };
             let send = move |message| {
                 // A writer that is gone means a process that is gone; the reader says so.
                 let _ = to.send(message);
@@ -147,16 +147,32 @@ impl ScriptVm for ChildVm {
 struct Life {
     writer: JoinHandle<()>,
     reader: JoinHandle<()>,
+    /// Its script has said how it ended: there is nothing left that it could do.
+    has_ended: Arc<AtomicBool>,
     /// Absent where no spare was used.
     next_spare: Option<ChildVm>,
 }
 impl Drop for Life {
     fn drop(&mut self) {
-        self.writer.abort();
-        self.reader.abort();
-        if let (Some(vm), Ok(runtime)) = (self.next_spare.take(), Handle::try_current()) {
-            runtime.spawn(vm.keep_spare_after_rest());
-        }
+        let (writer, reader) = (self.writer.abort_handle(), self.reader.abort_handle());
+        let kill = move || {
+            writer.abort();
+            reader.abort();
+        };
+        let (Some(vm), Ok(runtime)) = (self.next_spare.take(), Handle::try_current()) else { return kill() };
+        let kill_after_rest = if self.has_ended.load(Ordering::SeqCst) {
+            Some(kill)
+        } else {
+            kill();
+            None
+        };
+        runtime.spawn(async move {
+            tokio::time::sleep(REST).await;
+            if let Some(kill) = kill_after_rest {
+                kill();
+            }
+            vm.keep_spare();
+        });
     }
 }
 
@@ -166,14 +182,19 @@ async fn write(mut stdin: ChildStdin, mut orders: mpsc::UnboundedReceiver<ToVm>)
             return;
         }
     }
+    // The process ends when this goes, and it goes when it is told to.
+    std::future::pending::<()>().await;
 }
 
-async fn read(mut child: Child, mut stdout: BufReader<ChildStdout>, said: mpsc::Sender<Arrived>, vm: ChildVm) {
+async fn read(mut child: Child, mut stdout: BufReader<ChildStdout>, said: mpsc::Sender<Arrived>, vm: ChildVm, has_ended: Arc<AtomicBool>) {
     while let Ok(Some(message)) = frames::read_async(&mut stdout).await {
         if message == FromVm::Taken {
             continue;
         }
         let is_end = matches!(message, FromVm::End(_));
+        if is_end {
+            has_ended.store(true, Ordering::SeqCst);
+        }
         if said.send(Arrived::Said(message)).await.is_err() {
             return;
         }

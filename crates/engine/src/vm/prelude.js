@@ -180,16 +180,20 @@
   };
 
   const budget = { __proto__: null };
-  defineProperty(budget, "total", { __proto__: null, value: host.total, enumerable: true });
   defineProperty(budget, "spent", { __proto__: null, value: () => host.spent() });
   defineProperty(budget, "remaining", { __proto__: null, value: () => host.remaining() });
-  freeze(budget);
+  // Called by the host when it knows the ceiling, once, before the script.
+  const begin = (total) => {
+    defineProperty(budget, "total", { __proto__: null, value: total, enumerable: true });
+    freeze(budget);
+  };
 
   const graph = function graph(slug, args) {
     return host.call("graph", slug, args);
   };
   return {
     makeError,
+    begin,
     globals: {
       agent: function agent(prompt, options) { return host.call("agent", prompt, options); },
       tool: function tool(name, input) { return host.call("tool", name, input); },

@@ -30,10 +30,17 @@ pub(super) struct Host {
     pub(super) budget: Cell<Budget>,
     last_line: Cell<Option<u32>>,
     pub(super) random: Cell<u64>,
-    make_error: RefCell<Option<JsObject>>,
-    primordials: RefCell<Option<stringify::Primordials>>,
+    own: Own,
     warnings: RefCell<Vec<String>>,
     gone: Cell<bool>,
+}
+
+/// Functions of the interpreter that the host calls itself, as they were before the script could change anything.
+#[derive(Clone)]
+pub(super) struct Own {
+    pub(super) primordials: stringify::Primordials,
+    /// The prelude's: makes the error of a failed call.
+    pub(super) make_error: JsObject,
 }
 
 struct Waiting {
@@ -78,7 +85,7 @@ pub(super) enum Undelivered {
 }
 
 impl Host {
-    pub(super) fn new(link: Box<dyn Link>, start: &Start, wave: CurrentWave) -> Rc<Self> {
+    pub(super) fn new(link: Box<dyn Link>, start: &Start, own: Own, wave: CurrentWave) -> Rc<Self> {
         Rc::new(Self {
             link: RefCell::new(link),
             waiting: RefCell::default(),
@@ -90,23 +97,14 @@ impl Host {
             budget: Cell::new(start.budget),
             last_line: Cell::new(None),
             random: Cell::new(start.seed),
-            make_error: RefCell::default(),
-            primordials: RefCell::default(),
+            own,
             warnings: RefCell::default(),
             gone: Cell::new(false),
         })
     }
 
-    pub(super) fn take_primordials(&self, cx: &mut Context) -> JsResult<()> {
-        *self.primordials.borrow_mut() = Some(stringify::Primordials::take(cx)?);
-        Ok(())
-    }
-    pub(super) fn parse(&self) -> Option<JsObject> {
-        self.primordials.borrow().as_ref().map(|p| p.parse.clone())
-    }
-    pub(super) fn keep_make_error(&self, function: &JsValue) -> JsResult<()> {
-        *self.make_error.borrow_mut() = Some(callable(function)?);
-        Ok(())
+    pub(super) const fn parse(&self) -> &JsObject {
+        &self.own.primordials.parse
     }
 
     pub(super) fn send_last(&self, message: FromVm) {
@@ -136,9 +134,7 @@ impl Host {
     }
 
     pub(super) fn stringify(&self, what: &str, value: &JsValue, cx: &mut Context) -> Result<String, Unwritable> {
-        let primordials = self.primordials.borrow().clone();
-        let primordials = primordials.ok_or_else(|| Unwritable::Script(JsNativeError::error().with_message("not set up").into()))?;
-        let written = stringify::stringify(what, value, &primordials, cx)?;
+        let written = stringify::stringify(what, value, &self.own.primordials, cx)?;
         self.warnings.borrow_mut().extend(written.warnings);
         Ok(written.json)
     }
@@ -168,8 +164,6 @@ impl Host {
     }
 
     fn error(&self, kind: Kind, label: &str, stack: &str, failure: &Failure, cx: &mut Context) -> JsResult<JsValue> {
-        let make = self.make_error.borrow().clone();
-        let Some(make) = make else { return Err(JsNativeError::error().with_message(failure.message.clone()).into()) };
         let text = |t: &str| JsValue::from(JsString::from(t));
         #[allow(clippy::cast_precision_loss)] // token counts are far below 2^53
         let tokens = JsValue::from(failure.tokens as f64);
@@ -184,7 +178,7 @@ impl Host {
             if label.is_empty() { JsValue::undefined() } else { text(label) },
             text(stack),
         ];
-        make.call(&JsValue::undefined(), &args, cx)
+        self.own.make_error.call(&JsValue::undefined(), &args, cx)
     }
 
     /// Sends a call, or holds it back while too many are in flight; the promise is settled by [`Self::settle`].

@@ -21,7 +21,7 @@ use std::{
 };
 
 use boa_engine::{
-    Context, JsError, JsResult, JsString, JsValue, Script, Source, builtins::promise::PromiseState, context::ContextBuilder, js_string,
+    Context, JsError, JsObject, JsResult, JsString, JsValue, Script, Source, builtins::promise::PromiseState, context::ContextBuilder, js_string,
     module::IdleModuleLoader, object::builtins::JsPromise, property::Attribute,
 };
 use domain::limits::{MIB, VM_BUSY_MS_MAX, VM_LOOP_ITERATIONS_MAX, VM_RECURSION_MAX, VM_STACK_BYTES, VM_VALUE_STACK_MAX};
@@ -37,6 +37,8 @@ use jobs::{Drained, Hooks, Jobs, ScriptClock};
 pub(crate) const SOURCE_NAME: &str = "graph.js";
 const PRELUDE_NAME: &str = "prelude.js";
 const PRELUDE: &str = include_str!("../prelude.js");
+/// The one name in scope that is not the prelude's.
+const ARGS: &str = "args";
 const HEAD: &str = "(async function main(){\"use strict\";";
 const TAIL: &str = "\n})";
 
@@ -103,7 +105,7 @@ fn serve(purpose: Purpose, mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
             let interpreter = prepared.unwrap_or_else(|| Interpreter::new(pulse));
             pulse.busy_ms.store(start.busy_ms, Ordering::SeqCst);
             pulse.turn();
-            run(start, interpreter, Box::new(link), pulse);
+            run(&start, interpreter, Box::new(link), pulse);
             pulse.turn();
         }
         Ok(ToVm::Lint { source }) => {
@@ -116,11 +118,12 @@ fn serve(purpose: Purpose, mut link: impl Link + 'static, pulse: &Arc<Pulse>) {
     }
 }
 
-/// All that can be made without an order.
+/// All that can be made without an order: what is in scope, but for the arguments and the ledger's ceiling.
 struct Interpreter {
     context: Context,
-    /// What the prelude's text is: a function that takes the primitives.
-    prelude: JsValue,
+    own: host::Own,
+    /// The prelude's function that takes the ceiling.
+    begin: JsObject,
     wave: jobs::CurrentWave,
     jobs: Rc<Jobs>,
     hooks: Rc<Hooks>,
@@ -140,25 +143,52 @@ impl Interpreter {
             .module_loader(Rc::new(IdleModuleLoader))
             .instructions_remaining(usize::MAX)
             .build()?;
-        let prelude = Script::parse(Source::from_bytes(PRELUDE).with_path(Path::new(PRELUDE_NAME)), None, &mut context)?.evaluate(&mut context)?;
-        Ok(Self { context, prelude, wave, jobs, hooks, clock })
+        let limits = context.runtime_limits_mut();
+        limits.set_loop_iteration_limit(VM_LOOP_ITERATIONS_MAX);
+        limits.set_recursion_limit(VM_RECURSION_MAX);
+        limits.set_stack_size_limit(VM_VALUE_STACK_MAX);
+        let (own, begin) = set_up(&mut context)?;
+        Ok(Self { context, own, begin, wave, jobs, hooks, clock })
     }
 }
 
-fn run(start: Start, interpreter: JsResult<Interpreter>, link: Box<dyn Link>, pulse: &Arc<Pulse>) {
-    let wave = interpreter.as_ref().map(|i| Rc::clone(&i.wave)).unwrap_or_default();
-    let host = Host::new(link, &start, wave);
+/// Registers what is in scope and takes away what would make two runs differ.
+fn set_up(cx: &mut Context) -> JsResult<(host::Own, JsObject)> {
+    let primordials = stringify::Primordials::take(cx)?;
+    let prelude = Script::parse(Source::from_bytes(PRELUDE).with_path(Path::new(PRELUDE_NAME)), None, cx)?.evaluate(cx)?;
+    let primitives = natives::primitives(cx)?;
+    let made = host::callable(&prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?.to_object(cx)?;
+    let make_error = host::callable(&made.get(js_string!("makeError"), cx)?)?;
+    let begin = host::callable(&made.get(js_string!("begin"), cx)?)?;
+    let globals = made.get(js_string!("globals"), cx)?.to_object(cx)?;
+    let mut missing = globals.own_property_keys(cx)?.len();
+    for item in crate::api::API.iter().filter(|item| item.name != ARGS) {
+        let value = globals.get(JsString::from(item.name), cx)?;
+        cx.register_global_property(JsString::from(item.name), value, Attribute::empty())?;
+        missing = missing.saturating_sub(1);
+    }
+    debug_assert_eq!(missing, 0, "the table and the prelude name the same");
+    natives::seed_random(cx)?;
+    for name in ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics"] {
+        cx.global_object().delete_property_or_throw(JsString::from(name), cx)?;
+    }
+    Ok((host::Own { primordials, make_error }, begin))
+}
+
+fn run(start: &Start, interpreter: JsResult<Interpreter>, mut link: Box<dyn Link>, pulse: &Arc<Pulse>) {
+    // Nobody listening is nobody to tell.
+    let mut fail = |fault| drop(link.send(FromVm::End(End::Failed(fault))));
     if let Err(Place { message, line, column }) = lint::lint(&start.source) {
         let text = faults::with_place(&format!("SyntaxError: {message}"), &start.source, line, column, &[]);
-        host.send_last(FromVm::End(End::Failed(Fault { kind: FaultKind::Syntax, text, line: Some(line), code: None })));
-        return;
+        return fail(Fault { kind: FaultKind::Syntax, text, line: Some(line), code: None });
     }
-    // The interpreter is taken down only after the end was told: that takes time, and a process just exits.
-    let (ended, _interpreter) = match interpreter {
-        Ok(mut interpreter) => (evaluate(&start, &host, &mut interpreter, pulse), Some(interpreter)),
-        Err(e) => (Err(broken(&e)), None),
+    let mut interpreter = match interpreter {
+        Ok(interpreter) => interpreter,
+        Err(e) => return fail(broken(&e)),
     };
-    host.send_last(FromVm::End(match ended {
+    let host = Host::new(link, start, interpreter.own.clone(), Rc::clone(&interpreter.wave));
+    // The interpreter is taken down only after the end was told: that takes time.
+    host.send_last(FromVm::End(match evaluate(start, &host, &mut interpreter, pulse) {
         Ok(json) => End::Returned { json },
         Err(Stop::Fault(fault)) => End::Failed(fault),
         Err(Stop::Gone) => return,
@@ -177,14 +207,10 @@ impl From<Gone> for Stop {
 }
 
 fn evaluate(start: &Start, host: &Rc<Host>, interpreter: &mut Interpreter, pulse: &Arc<Pulse>) -> Result<String, Stop> {
-    let Interpreter { context: cx, prelude, jobs, hooks, clock, .. } = interpreter;
+    let Interpreter { context: cx, begin, jobs, hooks, clock, .. } = interpreter;
     clock.begin(start.now_ms);
-    let limits = cx.runtime_limits_mut();
-    limits.set_loop_iteration_limit(VM_LOOP_ITERATIONS_MAX);
-    limits.set_recursion_limit(VM_RECURSION_MAX);
-    limits.set_stack_size_limit(VM_VALUE_STACK_MAX);
     let run = Running { source: &start.source, host, jobs, pulse, collected_at: Cell::new(0) };
-    set_up(start, host, prelude, cx).map_err(|e| broken(&e))?;
+    hand_over(start, host, begin, cx).map_err(|e| Stop::Fault(broken(&e)))?;
     let promise = run.start(cx)?;
     let value = run.settle(&promise, clock, cx)?;
     for text in hooks.unhandled(cx) {
@@ -198,33 +224,16 @@ fn evaluate(start: &Start, host: &Rc<Host>, interpreter: &mut Interpreter, pulse
     Ok(json)
 }
 
-fn broken(e: &JsError) -> Stop {
-    Stop::Fault(Fault { kind: FaultKind::Broken, text: format!("the interpreter failed: {e}"), line: None, code: None })
+fn broken(e: &JsError) -> Fault {
+    Fault { kind: FaultKind::Broken, text: format!("the interpreter failed: {e}"), line: None, code: None }
 }
 
-/// Registers what is in scope and takes away what would make two runs differ.
-fn set_up(start: &Start, host: &Rc<Host>, prelude: &JsValue, cx: &mut Context) -> JsResult<()> {
+/// What only the order says comes into scope.
+fn hand_over(start: &Start, host: &Rc<Host>, begin: &JsObject, cx: &mut Context) -> JsResult<()> {
     cx.insert_data(Rc::clone(host));
-    host.take_primordials(cx)?;
-    let primitives = natives::primitives(cx)?;
-    let made = host::callable(prelude)?.call(&JsValue::undefined(), &[primitives.into()], cx)?;
-    let made = made.to_object(cx)?;
-    host.keep_make_error(&made.get(js_string!("makeError"), cx)?)?;
-    let globals = made.get(js_string!("globals"), cx)?.to_object(cx)?;
+    begin.call(&JsValue::undefined(), &[natives::number(start.budget.total)], cx)?;
     let args = parse::parse_json(&start.args, cx)?;
-    globals.set(js_string!("args"), args, true, cx)?;
-    let mut missing = globals.own_property_keys(cx)?.len();
-    for item in crate::api::API {
-        let value = globals.get(JsString::from(item.name), cx)?;
-        cx.register_global_property(JsString::from(item.name), value, Attribute::empty())?;
-        missing = missing.saturating_sub(1);
-    }
-    debug_assert_eq!(missing, 0, "the table and the prelude name the same");
-    natives::seed_random(cx)?;
-    for name in ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics"] {
-        cx.global_object().delete_property_or_throw(JsString::from(name), cx)?;
-    }
-    Ok(())
+    cx.register_global_property(JsString::from(ARGS), args, Attribute::empty())
 }
 
 struct Running<'a> {

@@ -41,19 +41,17 @@ pub(super) fn primitives(cx: &mut Context) -> JsResult<JsObject> {
             (name, function)
         })
         .collect();
-    let total = host(cx)?.budget.get().total;
     let mut object = ObjectInitializer::new(cx);
     for (name, function) in made {
         object.property(name, function, Attribute::empty());
     }
-    object.property(js_string!("total"), number(total), Attribute::empty());
     object.property(js_string!("itemsMax"), number(LIST_ITEMS_MAX as u64), Attribute::empty());
     object.property(js_string!("attemptsMax"), number(RETRY_ATTEMPTS_MAX as u64), Attribute::empty());
     Ok(object.build())
 }
 
 #[allow(clippy::cast_precision_loss)] // counts are far below 2^53
-fn number(n: u64) -> JsValue {
+pub(super) fn number(n: u64) -> JsValue {
     JsValue::from(n as f64)
 }
 

@@ -1,13 +1,12 @@
 //! `JSON.parse` as it was before the script, for what the host hands in.
 use std::borrow::Cow;
 
-use boa_engine::{Context, JsNativeError, JsResult, JsString, JsValue};
+use boa_engine::{Context, JsResult, JsString, JsValue};
 
 use super::host::host;
 
 pub(super) fn parse_json(text: &str, cx: &mut Context) -> JsResult<JsValue> {
-    let parse = host(cx)?.parse().ok_or_else(|| JsNativeError::error().with_message("not set up"))?;
-    parse.call(&JsValue::undefined(), &[JsString::from(whole_characters(text).as_ref()).into()], cx)
+    host(cx)?.parse().call(&JsValue::undefined(), &[JsString::from(whole_characters(text).as_ref()).into()], cx)
 }
 
 /// Half a surrogate pair (`\ud800`) becomes U+FFFD: the interpreter's own parser refuses it.
