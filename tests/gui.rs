@@ -136,6 +136,10 @@ fn twenty_popups_under_a_hundred_keys_a_second_approve_nothing_and_tab_and_enter
         let focused = desk.window.script("return document.activeElement?.dataset.testid ?? ''", json!([])).unwrap();
         (focused == "popup-once").then_some(())
     });
+    wait_for("the first half second to be over", || {
+        let locked = desk.window.script("return document.activeElement.getAttribute('aria-disabled')", json!([])).unwrap();
+        (locked == "false").then_some(())
+    });
     desktop::type_keys(&["Return"]);
     assert_eq!(agent.wait_terminal(&command)["status"], "completed");
 }
