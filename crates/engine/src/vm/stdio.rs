@@ -29,7 +29,7 @@ const WATCH_EVERY: Duration = Duration::from_millis(50);
 /// So long the script's thread has to say where the script stood, before the process ends without that.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Serves one order from standard input and ends the process. It ends as well when standard input does: nobody is left to answer.
+/// Serves one order from standard input. The process ends when standard input does: the parent has let go of it, or is gone.
 pub fn serve_stdio(only_lints: bool) -> ! {
     let purpose = if only_lints { Purpose::Lint } else { Purpose::Run };
     let pulse = Arc::new(Pulse::default());

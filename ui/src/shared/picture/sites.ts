@@ -19,8 +19,8 @@ export function missedCalls(program: acorn.Program, covered: ReadonlySet<number>
 
 /** Tells of each call of, and each other use of, an API name that the script did not take for itself. */
 function visit(node: acorn.AnyNode, shadowed: ReadonlySet<string>, tell: (node: acorn.AnyNode, callee: boolean) => void, callee = false): void {
-  const own = new Set(shadowed);
-  for (const name of declared(node)) own.add(name);
+  const added = declared(node);
+  const own = added.length === 0 ? shadowed : new Set([...shadowed, ...added]);
   if (node.type === "Identifier" && isLeafApi(node.name) && !own.has(node.name)) tell(node, callee);
   if (node.type === "CallExpression" && node.callee.type === "Identifier" && isLeafApi(node.callee.name) && !own.has(node.callee.name)) tell(node, false);
   for (const [key, held] of Object.entries(node)) {
