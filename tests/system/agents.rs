@@ -155,7 +155,7 @@ fn through_the_relay_a_denied_tool_never_runs_and_each_write_of_a_called_graph_a
     let run = agent.wait_terminal(&command);
     assert_eq!((&run["status"], &run["result"]), (&json!("completed"), &json!(["done", "done", "done"])), "{run}");
     assert!(!world.files().join("ran").exists(), "the denied command ran");
-    let log = owner.runtime.block_on(owner.desk.approvals_get()).unwrap().log;
+    let log = owner.runtime.block_on(owner.desk.approvals_get()).unwrap().log.rows;
     assert!(log.iter().filter(|l| l.tool == "run_command").all(|l| l.ruling == Ruling::Deny));
     assert_eq!(log.iter().filter(|l| l.tool == "write_file" && l.ruling == Ruling::Ask).count(), 3);
 }

@@ -64,6 +64,7 @@ export const testid = {
 
   tool: (tool: string) => `tool-${tool}`,
   question: "question",
+  logOlder: "log-older",
   popupDeny: "popup-deny",
   popupOnce: "popup-once",
   popupRun: "popup-run",

@@ -235,9 +235,9 @@ graph: string | null, server_says: Sentence, tries: number, next_try: number | n
 export type Ruling = "allow" | "ask" | "deny";
 export type ApprovalsView = { waiting: Array<ApprovalQuestion>, tools: Array<ToolSetting>, rules: Array<RuleRow>, 
 /**
- * Newest first.
+ * Its newest page.
  */
-log: Array<RulingLogRow>, };
+log: RulingLog, };
 export type ApprovalQuestion = { approval: number, execution_id: string, graph: string, 
 /**
  * Label of the agent; absent when the script itself calls the tool.
@@ -306,7 +306,20 @@ export type RuleDraft = { tool: string, ruling: Ruling,
  * Folder for file tools; host for http_fetch; argv prefix (JSON array) for run_command; empty for any.
  */
 pattern: string | null, graph_session_id: string | null, project_id: string | null, };
-export type RulingLogRow = { at: number, execution_id: string, graph: string, agent: string | null, tool: string, ruling: Ruling, 
+export type RulingLog = { 
+/**
+ * Newest first.
+ */
+rows: Array<RulingLogRow>, 
+/**
+ * There are older ones.
+ */
+more: boolean, };
+export type RulingLogRow = { 
+/**
+ * Position in the log: newer is larger.
+ */
+number: number, at: number, execution_id: string, graph: string, agent: string | null, tool: string, ruling: Ruling, 
 /**
  * The rule or default; of an answered call who answered it.
  */
@@ -478,6 +491,7 @@ export type Commands = {
   attention_retry: { args: { command_id: string }; answer: SharingView };
   attention_discard: { args: { command_id: string }; answer: SharingView };
   approvals_get: { args: {  }; answer: ApprovalsView };
+  approvals_log: { args: { before: number }; answer: RulingLog };
   approval_answer: { args: { approval: number, answer: ApprovalAnswer }; answer: ApprovalsView };
   tool_setting_set: { args: { tool: string, ruling: Ruling }; answer: ApprovalsView };
   rule_add: { args: { rule: RuleDraft }; answer: ApprovalsView };

@@ -208,6 +208,22 @@ test("the palette finds Graphs, commands and runs by a few letters", async () =>
   await waitFor(() => expect(screen.getByTestId(testid.palette).textContent).toContain("Nothing is called “zzz”."));
 });
 
+test("the log of calls goes on as long as there are any, and keeps what it showed", async () => {
+  const desk = await open("approvals");
+  nav.set({ show: "log" });
+  await waitFor(() => expect(main()).toContain("Rename the photos"));
+  expect(main()).not.toContain("Folder digest");
+  await fireEvent.click(screen.getByTestId(testid.logOlder));
+  await waitFor(() => expect(main()).toContain("Folder digest"));
+  expect(screen.queryByTestId(testid.logOlder)).toBeNull();
+  // A newer call pushes the oldest of the first page off it.
+  const { rows } = desk.approvals.log;
+  desk.approvals = { ...desk.approvals, log: { more: true, rows: [...rows.slice(0, 1).map((row) => ({ ...row, number: 10, graph: "The newest" })), ...rows.slice(0, -1)] } };
+  desk.changed("approvals");
+  await waitFor(() => expect(main()).toContain("The newest"));
+  expect(main()).toContain("Rename the photos");
+});
+
 /** Of a sentence its facts are data; its words must be the catalogue's. */
 function dataOf(_: string, value: unknown): unknown {
   const sentence = value as Partial<Sentence> | null;

@@ -17,10 +17,10 @@ use super::{
     lock,
 };
 use crate::{
-    store::{LOG_ROWS_MAX, RuleRecord, RulingRecord},
+    store::{LOG_ROWS_MAX, RuleRecord, RulingRecord, StoreError},
     view::{
-        ApprovalAnswer, ApprovalQuestion, ApprovalsView, Effect, ErrorView, OfferedRule, RuleDraft, RuleRow, RuleScope, Ruling, RulingLogRow,
-        ToolSetting, Topic,
+        ApprovalAnswer, ApprovalQuestion, ApprovalsView, Effect, ErrorView, OfferedRule, RuleDraft, RuleRow, RuleScope, Ruling, RulingLog,
+        RulingLogRow, ToolSetting, Topic,
     },
 };
 
@@ -46,8 +46,18 @@ impl Desk {
             waiting: self.questions(),
             tools: self.toolbox()?.definitions().into_iter().map(setting).collect(),
             rules: self.store.rules()?.iter().map(|r| self.rule_row(r)).collect(),
-            log: self.store.rulings(None, LOG_ROWS)?.into_iter().map(log_row).collect(),
+            log: self.log_page(None)?,
         })
+    }
+
+    /// The log goes on, older than the line of this number.
+    pub async fn approvals_log(&self, before: u64) -> Result<RulingLog, ErrorView> {
+        Ok(self.log_page(Some(before))?)
+    }
+
+    fn log_page(&self, before: Option<u64>) -> Result<RulingLog, StoreError> {
+        let (rows, more) = self.store.rulings(None, before, LOG_ROWS)?;
+        Ok(RulingLog { rows: rows.into_iter().map(log_row).collect(), more })
     }
 
     pub async fn approval_answer(&self, approval: u64, answer: ApprovalAnswer) -> Result<ApprovalsView, ErrorView> {
@@ -277,6 +287,7 @@ fn options_of(w: &Waiting) -> Option<Vec<String>> {
 
 fn log_row(record: RulingRecord) -> RulingLogRow {
     RulingLogRow {
+        number: record.number,
         at: record.at.ms(),
         execution_id: record.execution,
         graph: record.graph,

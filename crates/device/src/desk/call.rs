@@ -70,6 +70,7 @@ commands! {
     attention_retry(command_id: String);
     attention_discard(command_id: String);
     approvals_get();
+    approvals_log(before: u64);
     approval_answer(approval: u64, answer: ApprovalAnswer);
     tool_setting_set(tool: String, ruling: Ruling);
     rule_add(rule: RuleDraft);

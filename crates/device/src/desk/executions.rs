@@ -123,7 +123,7 @@ impl Desk {
     pub async fn execution_export(&self, execution_id: String) -> Result<ExportedFile, ErrorView> {
         let detail = self.execution_open(execution_id.clone()).await?;
         let execution = execution_of(&execution_id)?;
-        let rulings = self.store.rulings(Some(&execution), crate::store::LOG_ROWS_MAX)?;
+        let (rulings, _) = self.store.rulings(Some(&execution), None, crate::store::LOG_ROWS_MAX)?;
         let rulings: Vec<serde_json::Value> = rulings
             .into_iter()
             .rev()

@@ -24,6 +24,8 @@ pub struct RuleRecord {
 /// A line of the ruling log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RulingRecord {
+    /// Position in the log: newer is larger.
+    pub number: u64,
     pub at: Timestamp,
     pub execution: String,
     pub call: u64,
@@ -37,7 +39,7 @@ pub struct RulingRecord {
     pub waited_ms: Option<u64>,
 }
 
-/// Newest lines a page of the log holds.
+/// Most lines a page of the log holds.
 pub const LOG_ROWS_MAX: u64 = 500;
 
 impl Store {
@@ -139,17 +141,20 @@ impl Store {
         })
     }
 
-    /// The log, newest first; of one execution where it is given.
-    pub fn rulings(&self, execution: Option<&ExecutionId>, limit: u64) -> Result<Vec<RulingRecord>, StoreError> {
-        self.read(|c| {
-            let mut found = c.prepare_cached(
-                "SELECT at, execution_id, call, graph, agent, tool, input_hash, ruling, because, answer, waited_ms FROM rulings
-                  WHERE ?1 IS NULL OR execution_id = ?1 ORDER BY number DESC LIMIT ?2",
-            )?;
-            let rows = found.query_map(params![execution.map(ExecutionId::as_str), int(limit.min(LOG_ROWS_MAX))], |r| {
+    /// A page of the log, newest first, and whether there is more: of one execution where it is given, older than `before` where that is.
+    pub fn rulings(&self, execution: Option<&ExecutionId>, before: Option<u64>, limit: u64) -> Result<(Vec<RulingRecord>, bool), StoreError> {
+        let limit = limit.min(LOG_ROWS_MAX);
+        let of = if execution.is_some() { "execution_id = ?1" } else { "?1 IS NULL" };
+        let mut page = self.read(|c| {
+            let mut found = c.prepare_cached(&format!(
+                "SELECT at, execution_id, call, graph, agent, tool, input_hash, ruling, because, answer, waited_ms, number FROM rulings
+                  WHERE {of} AND number < ?2 ORDER BY number DESC LIMIT ?3"
+            ))?;
+            let rows = found.query_map(params![execution.map(ExecutionId::as_str), before.map_or(i64::MAX, int), int(limit + 1)], |r| {
                 Ok((
                     r.get::<_, String>(7)?,
                     RulingRecord {
+                        number: count(r.get(11)?),
                         at: Timestamp::from_ms(r.get(0)?),
                         execution: r.get(1)?,
                         call: count(r.get(2)?),
@@ -168,8 +173,11 @@ impl Store {
                 let (word, record) = row?;
                 Ok(RulingRecord { ruling: parsed(&word, "ruling", ruling_of)?, ..record })
             })
-            .collect()
-        })
+            .collect::<Result<Vec<_>, StoreError>>()
+        })?;
+        let more = page.len() as u64 > limit;
+        page.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok((page, more))
     }
 }
 
@@ -214,13 +222,17 @@ mod tests {
         store.log_ruling(&line, "Digest", Some("writer"), Timestamp::from_ms(3)).unwrap();
         let rules = store.rules().unwrap();
         assert_eq!((rules.len(), rules[0].uses, rules[0].last_used_at), (1, 1, Some(Timestamp::from_ms(3))));
-        let log = store.rulings(Some(&line.execution), 10).unwrap();
+        let (log, more) = store.rulings(Some(&line.execution), None, 10).unwrap();
+        assert!(!more);
         assert_eq!((log.len(), log[0].waited_ms, log[0].agent.as_deref()), (1, Some(1500), Some("writer")));
         assert_eq!(log[0].because, Sentence::from("rule 1"));
         let said = said("by_rule", "rule {id}: {rule}", [("id", 1_u64.into()), ("rule", rule("write_file").sentence().into())]);
         store.log_ruling(&RulingLine { because: said.clone(), ..line.clone() }, "Digest", None, Timestamp::from_ms(4)).unwrap();
-        assert_eq!(store.rulings(Some(&line.execution), 1).unwrap()[0].because, said);
-        assert!(store.rulings(Some(&ExecutionId::parse("other").unwrap()), 10).unwrap().is_empty());
+        let (newest, more) = store.rulings(None, None, 1).unwrap();
+        assert_eq!((newest.len(), &newest[0].because, more), (1, &said, true), "a page holds as many as were asked for");
+        let older = store.rulings(None, Some(newest[0].number), 1).unwrap();
+        assert_eq!((&older.0, older.1), (&log, false), "and the next one goes on where it ended");
+        assert_eq!(store.rulings(Some(&ExecutionId::parse("other").unwrap()), None, 10).unwrap(), (Vec::new(), false));
         assert!(store.delete_rule(id).unwrap() && store.rule_book().unwrap().rules.is_empty());
     }
 }

@@ -16,8 +16,8 @@ pub struct ApprovalsView {
     pub waiting: Vec<ApprovalQuestion>,
     pub tools: Vec<ToolSetting>,
     pub rules: Vec<RuleRow>,
-    /// Newest first.
-    pub log: Vec<RulingLogRow>,
+    /// Its newest page.
+    pub log: RulingLog,
 }
 
 #[derive(Debug, Clone, Serialize, TS)]
@@ -138,8 +138,19 @@ pub struct RuleDraft {
     pub project_id: Option<String>,
 }
 
+/// A page of the log.
+#[derive(Debug, Clone, Serialize, TS)]
+pub struct RulingLog {
+    /// Newest first.
+    pub rows: Vec<RulingLogRow>,
+    /// There are older ones.
+    pub more: bool,
+}
+
 #[derive(Debug, Clone, Serialize, TS)]
 pub struct RulingLogRow {
+    /// Position in the log: newer is larger.
+    pub number: u64,
     pub at: i64,
     pub execution_id: String,
     pub graph: String,

@@ -60,6 +60,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("attention_retry", "command_id: string", "SharingView"),
     ("attention_discard", "command_id: string", "SharingView"),
     ("approvals_get", "", "ApprovalsView"),
+    ("approvals_log", "before: number", "RulingLog"),
     ("approval_answer", "approval: number, answer: ApprovalAnswer", "ApprovalsView"),
     ("tool_setting_set", "tool: string, ruling: Ruling", "ApprovalsView"),
     ("rule_add", "rule: RuleDraft", "ApprovalsView"),
@@ -170,7 +171,7 @@ mod tests {
             DeskEvent, Topic, ErrorView, RelayView, StatusView, RunningView, GraphStatus, TemplateRow, GraphRow, LastExecution, GainedPower, GraphDetail, VersionRow,
             Inspection, SourceFault, Severity, Powers, ToolPower, GraphChange, ExportedFile, ExecutionState, ExecutionFilter, ExecutionPage, ExecutionRow,
             CommandOrigin, Delivery, ExecutionDetail, LedgerRow, SharingView, BrowserView, SharedProject, PickupWait, VisibleSession, SharingRow, AttentionRow, Ruling, ApprovalsView,
-            ApprovalQuestion, OfferedRule, RuleScope, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
+            ApprovalQuestion, OfferedRule, RuleScope, Effect, ApprovalAnswer, ToolSetting, RuleRow, RuleDraft, RulingLog, RulingLogRow, ConnectionsView, Pairing, ProjectRow, AgentRow,
             SecretStoreView, SecretStoreChoice, GrantDraft, MintedToken, MadeConnectCode, ModelsView, ProviderRow, AliasRow, FoundServer, PriceRow,
             PriceDraft, ProviderDraft, ProviderTest, McpView, McpWay, McpServerRow, McpStateView, McpToolRow, McpDraft, McpValueDraft, FolderAccess, FolderView, Theme, SettingsView, SettingsChange, DoctorReport, DoctorHop,
         );

@@ -197,7 +197,7 @@ async fn in_a_called_graphs_agents_a_denied_tool_never_runs_and_each_write_asks_
     let detail = finished(&w, &execution).await;
     assert_eq!(detail.row.state, ExecutionState::Completed, "{:?}", detail.error);
     assert_eq!(std::fs::read_dir(w.files.path()).unwrap().count(), 3);
-    let log = w.desk.approvals_get().await.unwrap().log;
+    let log = w.desk.approvals_get().await.unwrap().log.rows;
     let of = |tool: &str, ruling: Ruling| log.iter().filter(|l| l.tool == tool && l.ruling == ruling).count();
     assert_eq!((of("run_command", Ruling::Deny), of("run_command", Ruling::Allow), of("run_command", Ruling::Ask)), (3, 0, 0));
     assert_eq!((of("write_file", Ruling::Ask), of("write_file", Ruling::Allow)), (3, 3), "each asked once, each answered");

@@ -148,7 +148,7 @@ async fn without_a_window_an_ask_is_denied_at_once_logged_and_told_in_words() {
     let error = ran["error"].as_str().unwrap();
     assert!(error.contains("write_file") && error.contains("graph-deskd allow"), "{error}");
     assert!(!file.exists());
-    let log = w.desk.approvals_get().await.unwrap().log;
+    let log = w.desk.approvals_get().await.unwrap().log.rows;
     assert_eq!(log.iter().map(|l| l.ruling).collect::<Vec<_>>(), [Ruling::Deny, Ruling::Ask]);
 }
 
@@ -335,7 +335,7 @@ async fn a_dry_run_changes_nothing_and_says_what_a_run_would_do() {
     let told = |words: &str| detail.events.iter().any(|e| matches!(&e.what, FleetWhat::Log { text } if text.contains(words)));
     assert!(told("0 agents") && told("write_file: called 1 times, you would be asked 1 times"), "{:?}", detail.events);
     assert!(!file.exists() && w.desk.questions().is_empty());
-    assert!(w.desk.approvals_get().await.unwrap().log.is_empty());
+    assert!(w.desk.approvals_get().await.unwrap().log.rows.is_empty());
 }
 
 #[tokio::test]

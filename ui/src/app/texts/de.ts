@@ -675,6 +675,7 @@ export const de: Readonly<Record<TextKey, string>> = {
   "rules.save": "Regel sichern",
   "log.none": "Noch wurde kein Werkzeug gerufen.",
   "log.decided": "Entschieden durch",
+  "log.older": "Ältere Aufrufe zeigen",
 
   "runs.waiting": "Die Geschichte wird gelesen",
   "runs.waitingOne": "Der Lauf wird gelesen",

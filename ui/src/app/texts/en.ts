@@ -630,6 +630,7 @@ export const en = {
   "rules.save": "Save the rule",
   "log.none": "No tool was called yet.",
   "log.decided": "Decided by",
+  "log.older": "Show older calls",
 
   "models.waiting": "Reading the models",
   "models.add": "Add a provider",

@@ -4,7 +4,7 @@ import type { Commands, DeskEvent, ErrorView, ExecutionDetail, GraphDetail, Popu
 import { asData } from "../../shared/sentence";
 import type { Platform } from "../port";
 import { inspect, NOW, POWERS, PROJECTS, RUNNING_SINCE, sampleGraphs, sampleRuns, sampleVersions, TEMPLATES, FAILED_AT } from "./data";
-import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
+import { ASK_QUESTION, BARE_QUESTION, COMMAND_QUESTION, DIFF_QUESTION, DOCTOR, FETCH_QUESTION, sampleApprovals, sampleOlderLog, sampleConnections, sampleMcp, sampleModels, sampleSettings, TYPED_QUESTION } from "./more";
 import { aRule, DEFAULT, say } from "./say";
 import { crowdedRun, failedRun, runningRun } from "./story";
 
@@ -42,7 +42,7 @@ export class FakeDesk implements Platform {
     this.graphs.length = 0;
     this.runs.length = 0;
     this.attention = false;
-    this.approvals = { ...this.approvals, waiting: [], rules: [], log: [] };
+    this.approvals = { ...this.approvals, waiting: [], rules: [], log: { rows: [], more: false } };
     this.connections = { ...this.connections, paired: null, projects: [], agents: [] };
     this.models = { ...this.models, providers: [], found: [{ name: "Ollama", address: "http://127.0.0.1:11434", kind: "ollama", models: ["qwen3:8b"] }] };
     this.settings = { ...this.settings, folders: [] };
@@ -277,6 +277,7 @@ export class FakeDesk implements Platform {
       return this.#sharing();
     },
     approvals_get: () => this.approvals,
+    approvals_log: () => sampleOlderLog(),
     approval_answer: ({ approval }) => {
       this.approvals = { ...this.approvals, waiting: this.approvals.waiting.filter((each) => each.approval !== approval) };
       this.changed("status");

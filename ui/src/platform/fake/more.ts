@@ -1,5 +1,5 @@
 // Sample approvals, connections, models and settings.
-import type { ApprovalQuestion, ApprovalsView, ConnectionsView, DoctorReport, McpView, ModelsView, Sentence, SettingsView } from "../../generated/types";
+import type { ApprovalQuestion, ApprovalsView, RulingLog, ConnectionsView, DoctorReport, McpView, ModelsView, Sentence, SettingsView } from "../../generated/types";
 import { asData } from "../../shared/sentence";
 import { NOW, PROJECTS } from "./data";
 import { aRule, DEFAULT, offered, say } from "./say";
@@ -110,13 +110,17 @@ export function sampleApprovals(): ApprovalsView {
       { rule_id: 2, text: aRule("deny", "run_command", say("rule_project")), tool: "run_command", ruling: "deny", scope: say("rule_of_project", { project: "Website" }), created_at: NOW - 20 * DAY, last_used_at: NOW - 2 * DAY, uses: 3, broken: false },
       { rule_id: 3, text: say("rule_unreadable"), tool: "", ruling: "deny", scope: asData(""), created_at: NOW - 30 * DAY, last_used_at: null, uses: 0, broken: true },
     ],
-    log: [
-      { at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: DEFAULT.read, answer: null, waited_ms: null },
-      { at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "allow", because: asData("owner"), answer: "once", waited_ms: 72_000 },
-      { at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: say("by_rule", { id: "2", rule: aRule("deny", "run_command", say("rule_project")) }), answer: null, waited_ms: null },
-      { at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "deny", because: asData("clock"), answer: "unanswered", waited_ms: 600_000 },
-    ],
+    log: { more: true, rows: [
+      { number: 9, at: NOW - 120_000, execution_id: "e-running", graph: "Review a change set", agent: "Bugs", tool: "read_file", ruling: "allow", because: DEFAULT.read, answer: null, waited_ms: null },
+      { number: 8, at: FAILED + 160_000, execution_id: "e-failed", graph: "Review a change set", agent: "Security 1", tool: "run_command", ruling: "allow", because: asData("owner"), answer: "once", waited_ms: 72_000 },
+      { number: 7, at: NOW - 2 * DAY, execution_id: "e-run-11", graph: "Find dead links", agent: "Crawler", tool: "run_command", ruling: "deny", because: say("by_rule", { id: "2", rule: aRule("deny", "run_command", say("rule_project")) }), answer: null, waited_ms: null },
+      { number: 6, at: NOW - 3 * DAY, execution_id: "e-run-12", graph: "Rename the photos", agent: null, tool: "write_file", ruling: "deny", because: asData("clock"), answer: "unanswered", waited_ms: 600_000 },
+    ] },
   };
+}
+/** What the log holds behind its first page. */
+export function sampleOlderLog(): RulingLog {
+  return { more: false, rows: [{ number: 5, at: NOW - 5 * DAY, execution_id: "e-run-14", graph: "Folder digest", agent: "Reader", tool: "read_file", ruling: "allow", because: DEFAULT.read, answer: null, waited_ms: null }] };
 }
 const FAILED = NOW - 3_600_000 - 222_000;
 
