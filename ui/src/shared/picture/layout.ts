@@ -84,12 +84,33 @@ export function layout(phases: readonly Phase[], collapsed: ReadonlySet<string>)
   return placed;
 }
 
-/** Boxes in a chain, placed by dagre: left to right or top to bottom. Corners, not centres. */
-function arrange(boxes: readonly { w: number; h: number }[], direction: "LR" | "TB", gap: number): { spots: Spot[]; w: number; h: number } {
+interface Arranged {
+  spots: readonly Spot[];
+  w: number;
+  h: number;
+}
+/** The chains that were laid out last, by their sizes: while somebody types, hardly one changes. */
+const known = new Map<string, Arranged>();
+const KNOWN_MAX = 64;
+
+/** Boxes in a chain: left to right or top to bottom. */
+function arrange(boxes: readonly { w: number; h: number }[], direction: "LR" | "TB", gap: number): Arranged {
   const [only] = boxes;
   if (!only) return { spots: [], w: LEAF_W, h: LEAF_H };
   // Most groups hold one thing; the library takes a third of a millisecond to find that it may stand where it is.
   if (boxes.length === 1) return { spots: [{ x: 0, y: 0, w: only.w, h: only.h }], w: only.w, h: only.h };
+  const key = [direction, gap, ...boxes.flatMap((box) => [box.w, box.h])].join(" ");
+  let found = known.get(key);
+  if (!found) {
+    found = chain(boxes, direction, gap);
+    if (known.size >= KNOWN_MAX) known.clear();
+    known.set(key, found);
+  }
+  return found;
+}
+
+/** Placed by dagre. Corners, not centres. */
+function chain(boxes: readonly { w: number; h: number }[], direction: "LR" | "TB", gap: number): Arranged {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ rankdir: direction, ranksep: gap, nodesep: gap, marginx: 0, marginy: 0, ranker: "longest-path" });
   graph.setDefaultEdgeLabel(() => ({}));

@@ -4,10 +4,14 @@ import { bench } from "vitest";
 import { layout } from "./layout";
 import { readPicture } from "./read";
 
-const body = Array.from({ length: 120 }, (_, i) => `const r${i} = await parallel(\n  args.items.map((item) => () =>\n    agent("Read " + item, { label: "Read ${i}" })));\n`).join("\n");
-const source = `export const meta = { name: "Long" };\n${body}`;
-
-bench("the picture of 500 lines", () => {
-  const reading = readPicture(source);
+const agents = (count: number, label: string) =>
+  Array.from({ length: count }, (_, i) => `const r${i} = await parallel(\n  args.items.map((item) => () =>\n    agent("Read " + item, { label: "${label} ${i}" })));\n`).join("\n");
+const draw = (body: string) => {
+  const reading = readPicture(`export const meta = { name: "Long" };\n${body}`);
   if (reading.ok) layout(reading.phases, new Set());
-});
+};
+
+let letters = 0;
+bench("the picture of 500 lines, a letter typed", () => draw(agents(120, `Read${"x".repeat(letters++ % 5)}`)));
+let more = 0;
+bench("the picture of 500 lines, an agent more or less", () => draw(agents(100 + (more++ % 70), "Read")));
