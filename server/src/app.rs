@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use domain::limits::CONTACT_STORED_EVERY_MS;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -34,10 +35,12 @@ use crate::{
     workers::Workers,
 };
 
-const CONTACTS_EVERY: Duration = Duration::from_secs(5);
 /// Requests one address may make per second where no token is needed.
 const STRANGERS_PER_SECOND: u32 = 5;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// What is stored is what other instances know of a device; a queue alone on its file needs it after a restart only.
+const CONTACTS_PER_SWEEP_SHARED: u32 = 2;
+const _: () = assert!(SWEEP_EVERY.as_millis() as i64 / CONTACTS_PER_SWEEP_SHARED as i64 >= CONTACT_STORED_EVERY_MS);
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -207,7 +210,7 @@ impl App {
     /// Writes what is not yet written and ends the background work.
     pub async fn close(&self) {
         self.queue.draining.cancel();
-        if let Err(e) = self.queue.store_contacts(true).await {
+        if let Err(e) = self.queue.store_contacts().await {
             tracing::warn!(error = %e, "the last contacts could not be stored");
         }
         self.background.cancel();
@@ -216,20 +219,20 @@ impl App {
 
     fn start_background(&self) {
         let (weak, ended) = (Arc::downgrade(&self.0), self.background.clone());
+        let per_sweep = if self.queue.store.is_postgres() { CONTACTS_PER_SWEEP_SHARED } else { 1 };
         tokio::spawn(async move {
-            let mut contacts = tokio::time::interval(CONTACTS_EVERY);
-            let mut sweep = tokio::time::interval(SWEEP_EVERY);
-            loop {
-                let sweeping = tokio::select! { biased;
+            let mut every = tokio::time::interval(SWEEP_EVERY / per_sweep);
+            for turn in 0_u32.. {
+                tokio::select! { biased;
                     () = ended.cancelled() => return,
-                    _ = contacts.tick() => false,
-                    _ = sweep.tick() => true,
-                };
+                    _ = every.tick() => {}
+                }
                 let Some(inner) = weak.upgrade() else { return };
-                let done = if sweeping { inner.queue.sweep().await.map(drop) } else { inner.queue.store_contacts(false).await };
-                match done {
+                let stored = inner.queue.store_contacts().await;
+                let swept = if turn.is_multiple_of(per_sweep) { inner.queue.sweep().await.map(drop) } else { Ok(()) };
+                match stored.and(swept) {
                     Ok(()) | Err(StoreError::Closing) => {}
-                    Err(e) => tracing::error!(error = %e, sweeping, "background work failed; it is tried again"),
+                    Err(e) => tracing::error!(error = %e, "background work failed; it is tried again"),
                 }
             }
         });

@@ -44,13 +44,13 @@ impl Queue {
         self.contacts.devices_since(self.now().plus_ms(-domain::limits::DEVICE_ONLINE_MS))
     }
 
-    /// Writes the contacts that are due (all of them with `every`).
-    pub async fn store_contacts(&self, every: bool) -> Result<(), StoreError> {
-        let due = if every { self.contacts.all_due() } else { self.contacts.due(self.now()) };
+    /// Writes the contacts that are not yet written, without waiting for the disk.
+    pub async fn store_contacts(&self) -> Result<(), StoreError> {
+        let due = self.contacts.due(self.now());
         if due.is_empty() {
             return Ok(());
         }
-        self.store.write(due, |tx, it| Box::pin(contacts(tx, it))).await
+        self.store.note(due, |tx, it| Box::pin(contacts(tx, it))).await
     }
 }
 

@@ -116,11 +116,10 @@ async fn project_stands(tx: &mut Tx, it: &Sync) -> Result<(), SyncError> {
 }
 
 async fn standing(tx: &mut Tx, it: &Sync) -> Result<Standing, SyncError> {
-    project_stands(tx, it).await?;
     let sql = "SELECT d.pickup, d.paused, s.revision, s.list_hash, s.disabled
-                 FROM devices d LEFT JOIN shares s ON s.device_id = d.device_id AND s.project_id = $2 WHERE d.device_id = $1";
-    let row = tx.row(sql, params![it.device.id, it.request.project_id]).await?;
-    let row = row.ok_or_else(|| StoreError::Corrupt("a paired device has no row".into()))?;
+                 FROM devices d JOIN projects p ON p.project_id = $2 AND p.owner_id = d.owner_id AND p.deleted_at IS NULL
+                 LEFT JOIN shares s ON s.device_id = d.device_id AND s.project_id = p.project_id WHERE d.device_id = $1";
+    let row = tx.row(sql, params![it.device.id, it.request.project_id]).await?.ok_or(SyncError::ProjectNotFound)?;
     let pickup = if row.text(0)? == "doorbell" { Pickup::Doorbell } else { Pickup::Poll };
     Ok(Standing {
         relay: RelayState { pickup, paused: row.flag(1)? },

@@ -252,8 +252,21 @@ impl Store {
         E: From<StoreError> + Collides + Send + 'static,
     {
         match &self.driver {
-            Driver::Sqlite(db) => db.write(input, op).await,
-            Driver::Postgres(db) => db.write(input, op, self.bells.clone()).await,
+            Driver::Sqlite(db) => db.write(input, op, true).await,
+            Driver::Postgres(db) => db.write(input, op, true, self.bells.clone()).await,
+        }
+    }
+
+    /// The same for what nobody was promised: its commit waits for no disk, and a power loss may take it.
+    pub async fn note<I, T, E>(&self, input: I, op: Op<I, T, E>) -> Result<T, E>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Collides + Send + 'static,
+    {
+        match &self.driver {
+            Driver::Sqlite(db) => db.write(input, op, false).await,
+            Driver::Postgres(db) => db.write(input, op, false, self.bells.clone()).await,
         }
     }
 

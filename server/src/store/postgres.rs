@@ -61,7 +61,8 @@ impl Postgres {
         client(&self.pool).await
     }
 
-    pub async fn write<I, T, E>(&self, input: I, op: Op<I, T, E>, bells: Arc<Bells>) -> Result<T, E>
+    /// `promises`: the answer says that the disk has it.
+    pub async fn write<I, T, E>(&self, input: I, op: Op<I, T, E>, promises: bool, bells: Arc<Bells>) -> Result<T, E>
     where
         I: Send + Sync + 'static,
         T: Send + 'static,
@@ -71,7 +72,7 @@ impl Postgres {
         let task = tokio::spawn(async move {
             let mut attempt = 1;
             loop {
-                match once(&pool, &input, op, &bells).await {
+                match once(&pool, &input, op, promises, &bells).await {
                     Err(e) if e.is_collision() && attempt < ATTEMPTS_MAX => attempt += 1,
                     result => return result,
                 }
@@ -109,12 +110,12 @@ impl Drop for Open {
     }
 }
 
-async fn once<I, T, E>(pool: &Pool, input: &I, op: Op<I, T, E>, bells: &Bells) -> Result<T, E>
+async fn once<I, T, E>(pool: &Pool, input: &I, op: Op<I, T, E>, promises: bool, bells: &Bells) -> Result<T, E>
 where
     E: From<StoreError>,
 {
     let client = client(pool).await?;
-    client.batch_execute("BEGIN").await.map_err(StoreError::from)?;
+    client.batch_execute(if promises { "BEGIN" } else { "BEGIN; SET LOCAL synchronous_commit = off" }).await.map_err(StoreError::from)?;
     let mut open = Open(Some(Tx { conn: Conn::Postgres(client), rings: Vec::new() }));
     let Some(tx) = &mut open.0 else { return Err(StoreError::Closing.into()) };
     let result = op(tx, input).await;

@@ -7,7 +7,10 @@
 use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -44,6 +47,8 @@ pub struct Sqlite {
 
 /// One waiting operation.
 trait Job: Send {
+    /// Whether its answer promises that the disk has it.
+    fn promises(&self) -> bool;
     /// Runs it; whether its changes are kept.
     fn run<'t>(&'t mut self, tx: &'t mut Tx) -> BoxFuture<'t, bool>;
     /// Told once, after the commit (or why there was none).
@@ -53,6 +58,7 @@ trait Job: Send {
 struct Waiting<I, T, E> {
     input: I,
     op: Op<I, T, E>,
+    promises: bool,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -63,6 +69,9 @@ where
     T: Send,
     E: From<StoreError> + Send,
 {
+    fn promises(&self) -> bool {
+        self.promises
+    }
     fn run<'t>(&'t mut self, tx: &'t mut Tx) -> BoxFuture<'t, bool> {
         Box::pin(async move {
             let result = (self.op)(tx, &self.input).await;
@@ -94,14 +103,16 @@ impl Sqlite {
         conn.busy_timeout(BUSY)?;
         conn.execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_size_limit = 33554432;
-             PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4000;"
+             PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2000;"
         ))?;
         keep_statements(&conn)?;
         schema::migrate_sqlite(&mut conn)?;
-        Ok(Self { writer: Arc::new(Writer::new(conn, bells)), readers: Mutex::default(), path: path.to_owned() })
+        let writer = Writer::new(conn, bells, durability == Durability::Full);
+        Ok(Self { writer: Arc::new(writer), readers: Mutex::default(), path: path.to_owned() })
     }
 
-    pub async fn write<I, T, E>(&self, input: I, op: Op<I, T, E>) -> Result<T, E>
+    /// `promises`: the answer says that the disk has it.
+    pub async fn write<I, T, E>(&self, input: I, op: Op<I, T, E>, promises: bool) -> Result<T, E>
     where
         I: Send + Sync + 'static,
         T: Send + 'static,
@@ -109,7 +120,7 @@ impl Sqlite {
     {
         let place = self.writer.places.acquire().await.map_err(|_| StoreError::Closing)?;
         let (reply, answer) = oneshot::channel();
-        self.writer.add(Box::new(Waiting { input, op, result: None, reply }))?;
+        self.writer.add(Box::new(Waiting { input, op, promises, result: None, reply }))?;
         let result = answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the operation broke off; it was undone".into()).into()));
         drop(place);
         result
@@ -143,7 +154,7 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let conn = Connection::open_with_flags(&self.path, flags)?;
         conn.busy_timeout(BUSY)?;
-        conn.execute_batch("PRAGMA cache_size = -1000; PRAGMA temp_store = MEMORY;")?;
+        conn.execute_batch("PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY;")?;
         keep_statements(&conn)?;
         Ok(conn)
     }
@@ -243,6 +254,10 @@ struct Writer {
     places: Semaphore,
     line: Mutex<Line>,
     bells: Arc<Bells>,
+    /// Whether anything is ever promised here.
+    durable: bool,
+    /// Whether commits of the connection wait for the disk as it is set now.
+    waits: AtomicBool,
 }
 
 struct Line {
@@ -286,10 +301,10 @@ impl Line {
 }
 
 impl Writer {
-    fn new(conn: Connection, bells: Arc<Bells>) -> Self {
+    fn new(conn: Connection, bells: Arc<Bells>, durable: bool) -> Self {
         let tx = Tx { conn: Conn::Sqlite(conn), rings: Vec::new() };
         let line = Line { waiting: VecDeque::new(), tx: Some(tx), closed: false, ended: None };
-        Self { places: Semaphore::new(WAITING_MAX), line: Mutex::new(line), bells }
+        Self { places: Semaphore::new(WAITING_MAX), line: Mutex::new(line), bells, durable, waits: AtomicBool::new(durable) }
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -317,8 +332,20 @@ impl Writer {
     /// Commits one group. On a multi-thread runtime the other tasks of this worker are moved away while it waits for the disk.
     fn lead(self: &Arc<Self>, tx: Tx) {
         let group = self.line().next_group();
+        let waits = self.durable && group.iter().any(|job| job.promises());
         let mut hands = Hands { writer: self, tx: Some(tx) };
-        if may_block() { tokio::task::block_in_place(|| hands.commit(group)) } else { hands.commit(group) }
+        if waits && may_block() { tokio::task::block_in_place(|| hands.commit(group, waits)) } else { hands.commit(group, waits) }
+    }
+
+    /// The next commit waits for the disk, or leaves it to a later one that does.
+    fn set_waits(&self, tx: &Tx, waits: bool) -> Result<(), StoreError> {
+        if self.waits.load(Ordering::Relaxed) != waits {
+            let Conn::Sqlite(conn) = &tx.conn else { return Err(no_connection()) };
+            // Never kept as a statement: this one works when it is prepared, not when it runs.
+            conn.pragma_update(None, "synchronous", if waits { "FULL" } else { "NORMAL" })?;
+            self.waits.store(waits, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn lead_in_task(self: &Arc<Self>, tx: Tx) {
@@ -339,9 +366,9 @@ struct Hands<'w> {
 }
 
 impl Hands<'_> {
-    fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
+    fn commit(&mut self, mut group: Vec<Box<dyn Job>>, waits: bool) {
         let Some(tx) = &mut self.tx else { return };
-        match run_group(tx, &mut group) {
+        match self.writer.set_waits(tx, waits).and_then(|()| run_group(tx, &mut group)) {
             Ok(rings) => {
                 group.into_iter().for_each(|job| job.answer(Ok(())));
                 rings.into_iter().for_each(|bell| self.writer.bells.ring(bell));
@@ -372,8 +399,12 @@ impl Drop for Hands<'_> {
 fn statement(tx: &Tx, sql: &str) -> Result<(), StoreError> {
     match &tx.conn {
         Conn::Sqlite(conn) => Ok(conn.prepare_cached(sql)?.raw_execute().map(drop)?),
-        Conn::Postgres(_) => Err(StoreError::Corrupt("the SQLite writer has no SQLite connection".into())),
+        Conn::Postgres(_) => Err(no_connection()),
     }
+}
+
+fn no_connection() -> StoreError {
+    StoreError::Corrupt("the SQLite writer has no SQLite connection".into())
 }
 
 /// All of them in one transaction, each undone alone if it refuses. The lock is taken at the start, never upgraded. What they ring.
@@ -475,6 +506,27 @@ mod tests {
                 query(&mut conn, &sql, &vec![Value::Int(n); count]).unwrap();
             }
             assert_eq!(conn.prepare_cached(&numbered(&sql)).unwrap().get_status(StatementStatus::RePrepare), 0, "{name}");
+        }
+    }
+
+    fn level<'t>(tx: &'t mut Tx, (): &'t ()) -> BoxFuture<'t, Result<i64, StoreError>> {
+        let Conn::Sqlite(conn) = &tx.conn else { unreachable!() };
+        let level = conn.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(StoreError::from);
+        Box::pin(async move { level })
+    }
+
+    /// 2 is FULL, 1 is NORMAL: the commit is left to a later one's wait.
+    #[tokio::test]
+    async fn only_what_was_promised_waits_for_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        for (durability, promised, noted) in [(Durability::Full, 2, 1), (Durability::None, 0, 0)] {
+            let db = Sqlite::open(&dir.path().join(format!("{durability:?}.db")), durability, Arc::default()).unwrap();
+            for _ in 0..2 {
+                assert_eq!(db.write((), level, true).await.unwrap(), promised, "{durability:?}");
+                assert_eq!(db.write((), level, false).await.unwrap(), noted, "{durability:?}");
+            }
+            let (a, b) = tokio::join!(db.write((), level, false), db.write((), level, true));
+            assert_eq!((a.unwrap(), b.unwrap()), (promised, promised), "in one group the stricter one counts");
         }
     }
 }

@@ -77,7 +77,7 @@ async fn happen(w: &World, desk: &Desk<'_>, agent: &Agent<'_>, project: &str, id
         }
         Event::DeviceGone => {
             // The queued command must not expire on the way: the sweep is asked about silence alone.
-            w.app.queue.store_contacts(true).await.unwrap();
+            w.app.queue.store_contacts().await.unwrap();
             w.app.queue.give_up_silent(w.now().plus_ms(1)).await.unwrap();
         }
     }

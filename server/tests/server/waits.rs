@@ -174,7 +174,7 @@ async fn a_device_that_never_came_is_told_as_such() {
     let w = world().await;
     let (_, _, agent) = w.set_up().await;
     let id = agent.run("key-00001").await;
-    w.app.queue.store_contacts(true).await.unwrap();
+    w.app.queue.store_contacts().await.unwrap();
     // What a queue restored from a backup may know: a device without any contact.
     let server::store::Place::Sqlite { path, .. } = &w.place else { panic!() };
     rusqlite::Connection::open(path).unwrap().execute("UPDATE devices SET last_contact_at = NULL", []).unwrap();

@@ -1,7 +1,7 @@
-//! The yardstick: one tool that does nothing, on the protocol library alone, served as Graph Queue serves. In a process of its own.
+//! The yardstick: one tool that does nothing, on the protocol library alone, served as that library's own
+//! examples serve. In a process of its own.
 use std::sync::Arc;
 
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -12,7 +12,6 @@ use rmcp::{
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
 };
 use serde_json::json;
-use tower::ServiceExt as _;
 
 pub const WORD: &str = "bare-rmcp";
 
@@ -40,14 +39,5 @@ pub async fn serve() {
     let service = StreamableHttpService::new(|| Ok(NoOp), Arc::new(NeverSessionManager::default()), config);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("listening on http://{}", listener.local_addr().unwrap());
-    loop {
-        let (socket, _) = listener.accept().await.unwrap();
-        socket.set_nodelay(true).unwrap();
-        let service = service.clone();
-        tokio::spawn(async move {
-            let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| service.clone().oneshot(request));
-            let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service).await
-        });
-    }
+    axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await.unwrap();
 }

@@ -95,7 +95,7 @@ fn start_log(format: Option<&str>) {
 }
 
 // Requests have threads of their own.
-#[tokio::main(worker_threads = 1)]
+#[tokio::main(flavor = "current_thread")]
 async fn run(settings: Settings, command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve => serve(&settings).await?,
@@ -132,6 +132,7 @@ async fn open_at(settings: &Settings, public_url: String) -> anyhow::Result<App>
 
 async fn serve(settings: &Settings) -> anyhow::Result<()> {
     raise_file_limit();
+    share_heaps();
     let tls = settings.tls()?.map(Arc::new);
     let listener = TcpListener::bind(settings.listen()).await.with_context(|| format!("listening on {}", settings.listen()))?;
     let address = listener.local_addr()?;
@@ -212,6 +213,21 @@ fn raise_file_limit() {
         let limit = getrlimit(Resource::Nofile);
         if let Err(e) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
             tracing::warn!(error = %e, "the limit of open files could not be raised");
+        }
+    }
+}
+
+/// No more heaps than threads can be at work. Else glibc gives one to each thread that a commit has woken, and each keeps what its own
+/// busiest moment took: a quarter of the memory under load.
+fn share_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        #[allow(unsafe_code)]
+        // SAFETY: sets a number inside the C library, before there is a second thread.
+        let taken = unsafe { libc::mallopt(libc::M_ARENA_MAX, i32::try_from(cores).unwrap_or(i32::MAX)) };
+        if taken == 0 {
+            tracing::debug!("the C library keeps as many heaps as it likes");
         }
     }
 }

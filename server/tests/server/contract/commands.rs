@@ -172,7 +172,7 @@ pub async fn a_late_completion_changes_nothing_and_is_let_go(w: &mut World) {
     desk.start(&quiet, "e1").await.ok();
     desk.start(&asked, "e2").await.ok();
     agent.cancel(&asked).await;
-    w.app.queue.store_contacts(true).await.unwrap();
+    w.app.queue.store_contacts().await.unwrap();
     w.pass_ms(31 * 24 * 3_600_000);
     assert_eq!(w.app.queue.sweep().await.unwrap().gone, 2);
     assert_eq!(
