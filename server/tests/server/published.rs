@@ -225,7 +225,7 @@ async fn a_task_is_the_same_row_seen_otherwise() {
         (made["resultType"].as_str(), made["status"].as_str(), made["pollIntervalMs"].as_u64()),
         (Some("task"), Some("working"), Some(20_000))
     );
-    assert_eq!(desk.offered(&project).await, [id.clone()]);
+    assert_eq!(desk.offered(&project).await, std::slice::from_ref(&id));
     let again = modern(&w, &agent.token, "tools/call", Some("run_graph_session"), call.clone(), tasks.clone()).await.ok()["result"].clone();
     assert_eq!(again["taskId"], json!(id));
     let plain = modern(&w, &agent.token, "tools/call", Some("run_graph_session"), call, json!({})).await.ok()["result"].clone();

@@ -189,6 +189,7 @@ fn seccomp() -> Result<(), Box<dyn std::error::Error>> {
     }
     // Putting characters into a terminal's input, which whoever reads it would take for typed.
     for call in both(&[libc::SYS_ioctl]) {
+        #[allow(clippy::unnecessary_cast)] // with other C libraries it is one
         let commands = [libc::TIOCSTI, libc::TIOCLINUX].map(|c| equal(1, c as u64));
         denied.insert(call, commands.into_iter().collect::<Result<_, _>>()?);
     }

@@ -377,10 +377,10 @@ async fn ollama_is_spoken_natively_with_its_context_set() {
 
 #[tokio::test]
 async fn ollamas_failures_mean_what_they_mean_elsewhere() {
-    let schema = Some(json!({ "type": "object", "required": ["n"] }));
+    let schema = json!({ "type": "object", "required": ["n"] });
     let server = Server::start([ollama(&[ollama_text(r#"{"n":1}"#), ollama_end("stop", 9, 4)], After::Close)]).await;
-    assert!(ollama_at(&server).run(AgentSpec { schema: schema.clone(), ..spec("x") }).await.is_ok());
-    assert_eq!(server.seen(0).body["format"], schema.unwrap());
+    assert!(ollama_at(&server).run(AgentSpec { schema: Some(schema.clone()), ..spec("x") }).await.is_ok());
+    assert_eq!(server.seen(0).body["format"], schema);
     for (answer, code) in [
         (ollama(&[ollama_text("x"), ollama_end("length", 9, 4)], After::Close), Code::Cut),
         (ollama(&[ollama_text("x"), ollama_end("stop", 4_096, 4)], After::Close), Code::ContextOverflow),

@@ -197,7 +197,7 @@ impl Question {
     fn with_secrets(self) -> Self {
         Self { needs_secrets: true, ..self }
     }
-    fn as_json(self, as_json: bool) -> Self {
+    fn told_as_json(self, as_json: bool) -> Self {
         Self { as_json, ..self }
     }
     fn bad_if(self, is_bad: impl Fn(&Value) -> bool + 'static) -> Self {
@@ -263,12 +263,12 @@ fn question(command: Command) -> Result<Option<Question>, String> {
         Command::Import { file, ready, slug, json } => {
             let source = std::fs::read_to_string(&file).map_err(|e| format!("{} cannot be read: {e}.", file.display()))?;
             let file_name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            Question::new("cli_import", verbs::Import { file_name, source, ready, slug }, words::imported).as_json(json)
+            Question::new("cli_import", verbs::Import { file_name, source, ready, slug }, words::imported).told_as_json(json)
         }
         Command::Share { slug, project } => Question::new("cli_share", verbs::Share { slug, project: Some(project) }, words::shared).with_secrets(),
         Command::Unshare { slug, project } => Question::new("cli_unshare", verbs::Share { slug, project }, words::unshared),
         Command::Readable { project, off } => Question::new("cli_readable", verbs::Readable { project, readable: !off }, words::readable),
-        Command::SignIn { json } => Question::new("sign_in_code_make", json!({}), words::sign_in).with_secrets().as_json(json),
+        Command::SignIn { json } => Question::new("sign_in_code_make", json!({}), words::sign_in).with_secrets().told_as_json(json),
         Command::Allow(args) => rule(args, Ruling::Allow)?,
         Command::Deny(args) => rule(args, Ruling::Deny)?,
         Command::Folder { command: FolderCommand::Add { path, write } } => {
@@ -281,18 +281,21 @@ fn question(command: Command) -> Result<Option<Question>, String> {
         Command::Mcp { command } => command.question()?,
         Command::AgentToken { name, project, read_only, json } => {
             let token = verbs::AgentToken { name, projects: project, read_only };
-            Question::new("cli_agent_token", token, words::token).with_secrets().as_json(json)
+            Question::new("cli_agent_token", token, words::token).with_secrets().told_as_json(json)
         }
-        Command::Run { slug, args, json } => {
-            Question::new("cli_run", verbs::Run { slug, args }, words::ran).bad_if(|ran| ran["state"] != "completed").with_secrets().as_json(json)
+        Command::Run { slug, args, json } => Question::new("cli_run", verbs::Run { slug, args }, words::ran)
+            .bad_if(|ran| ran["state"] != "completed")
+            .with_secrets()
+            .told_as_json(json),
+        Command::Runs { json } => Question::new("cli_runs", json!({}), words::runs).told_as_json(json),
+        Command::Show { execution, json } => {
+            Question::new("execution_open", json!({ "execution_id": execution }), words::execution).told_as_json(json)
         }
-        Command::Runs { json } => Question::new("cli_runs", json!({}), words::runs).as_json(json),
-        Command::Show { execution, json } => Question::new("execution_open", json!({ "execution_id": execution }), words::execution).as_json(json),
-        Command::Status { json } => Question::new("status_get", json!({}), words::status).as_json(json),
+        Command::Status { json } => Question::new("status_get", json!({}), words::status).told_as_json(json),
         Command::Pause => Question::new("cli_pause", json!({}), |_| "Paused. Commands stay queued until graph-deskd resume.".into()),
         Command::Resume => Question::new("cli_resume", json!({}), |_| "Commands are taken again.".into()),
         Command::Doctor { json } => {
-            Question::new("doctor_run", json!({}), words::doctor).bad_if(|report| !all_ok(report)).with_secrets().as_json(json)
+            Question::new("doctor_run", json!({}), words::doctor).bad_if(|report| !all_ok(report)).with_secrets().told_as_json(json)
         }
     }))
 }

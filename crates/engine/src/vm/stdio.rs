@@ -94,9 +94,11 @@ impl Link for Stdio {
         }
         let is_last = matches!(message, FromVm::End(_) | FromVm::Linted(_));
         let sent = frames::write(&mut self.out, &message);
-        while is_last {
+        if is_last {
             // Taking all this down keeps a processor busy. The parent says when: it closes our standard input.
-            std::thread::park();
+            loop {
+                std::thread::park();
+            }
         }
         sent.map_err(|_| Gone)
     }

@@ -98,7 +98,7 @@ async fn fifty_calls_under_a_ceiling_for_ten_start_ten() {
     for (what, source) in [
         ("plain", body.to_owned()),
         ("in a called Graph", "return await graph('inner')".to_owned()),
-        ("with failing calls that cost", body.replace("'use 200 800'", "'use 200 800 fail'").replace("await parallel", "await parallel")),
+        ("with failing calls that cost", body.replace("'use 200 800'", "'use 200 800 fail'")),
     ] {
         let run = Run::in_process().graph("inner", body).set(|s| {
             s.token_ceiling = 10_000;

@@ -1,4 +1,5 @@
 //! Scripts and what becomes of them, against the real script process and its in-process twin.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 mod documents;
 mod dry;
 mod fleets;

@@ -47,7 +47,7 @@ pub async fn a_cut_sync_offers_the_command_again(w: &mut World) {
     let (desk, project, agent) = w.set_up().await;
     let id = agent.run("key-00001").await;
     for _ in 0..3 {
-        assert_eq!(desk.offered(&project).await, [id.clone()]);
+        assert_eq!(desk.offered(&project).await, std::slice::from_ref(&id));
         assert_eq!(agent.state(&id).await, "queued -");
     }
     assert_eq!(desk.start(&id, "e1").await.status, 200);
@@ -201,7 +201,7 @@ pub async fn time_alone_expires_prunes_and_gives_up(w: &mut World) {
     let (desk, project, agent) = w.set_up().await;
     let id = agent.run("key-00001").await;
     w.pass_ms(7 * 24 * 3_600_000 - 1);
-    assert_eq!(desk.offered(&project).await, [id.clone()]);
+    assert_eq!(desk.offered(&project).await, std::slice::from_ref(&id));
     w.pass_ms(1);
     assert_eq!(agent.state(&id).await, "expired -", "judged by the clock, not by the sweep");
     assert_eq!(desk.offered(&project).await.len(), 0);

@@ -61,8 +61,8 @@ impl ModelCommand {
                 let add = ModelAdd { name, kind, address, key, models: model, emulated_tools: emulate_tools, context };
                 Question::new("cli_model_add", add, words::models)
             }
-            Self::List { json } => Question::new("models_get", json!({}), words::models).as_json(json),
-            Self::Find { json } => Question::new("models_discover", json!({}), words::models).as_json(json),
+            Self::List { json } => Question::new("models_get", json!({}), words::models).told_as_json(json),
+            Self::Find { json } => Question::new("models_discover", json!({}), words::models).told_as_json(json),
             Self::Test { name } => Question::new("cli_model_test", Named { name }, words::tested).bad_if(|test| test["ok"] != true),
             Self::Use { alias, model } => Question::new("model_alias_set", json!({ "alias": alias, "model": model }), words::models),
             Self::Remove { name } => Question::new("cli_model_remove", Named { name }, words::models),
@@ -124,7 +124,7 @@ impl McpCommand {
                 let failed = move |view: &Value| view["servers"].as_array().is_some_and(|all| all.iter().any(|s| s["name"] == *named && failed(s)));
                 Question::new("cli_mcp_add", add, words::mcp).bad_if(failed)
             }
-            Self::List { json } => Question::new("mcp_get", json!({}), words::mcp).as_json(json),
+            Self::List { json } => Question::new("mcp_get", json!({}), words::mcp).told_as_json(json),
             Self::Restart { name } => act(name, McpAct::Restart),
             Self::Enable { name } => act(name, McpAct::Enable),
             Self::Disable { name } => act(name, McpAct::Disable),
