@@ -251,10 +251,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Collides + Send + 'static,
     {
-        match &self.driver {
-            Driver::Sqlite(db) => db.write(input, op, true).await,
-            Driver::Postgres(db) => db.write(input, op, true, self.bells.clone()).await,
-        }
+        self.commit(input, op, true).await
     }
 
     /// The same for what nobody was promised: its commit waits for no disk, and a power loss may take it.
@@ -264,9 +261,18 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Collides + Send + 'static,
     {
+        self.commit(input, op, false).await
+    }
+
+    async fn commit<I, T, E>(&self, input: I, op: Op<I, T, E>, promises: bool) -> Result<T, E>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Collides + Send + 'static,
+    {
         match &self.driver {
-            Driver::Sqlite(db) => db.write(input, op, false).await,
-            Driver::Postgres(db) => db.write(input, op, false, self.bells.clone()).await,
+            Driver::Sqlite(db) => db.write(input, op, promises).await,
+            Driver::Postgres(db) => db.write(input, op, promises, self.bells.clone()).await,
         }
     }
 
