@@ -218,7 +218,7 @@ fn raise_file_limit() {
 }
 
 /// No more heaps than threads can be at work. Else glibc gives one to each thread that a commit has woken, and each keeps what its own
-/// busiest moment took: a quarter of the memory under load.
+/// busiest moment took: a fifth of the memory under load.
 fn share_heaps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
